@@ -1,0 +1,42 @@
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+GUEST   := internal/app/embedded/pandastack-guest
+BIN     := bin/pandastack
+ENV     := build/python
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: build demo test check bench clean setup guest generate sdk-env
+
+build: guest ## the one binary, and the Python wheel
+	@mkdir -p bin
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/pandastack
+
+guest:
+	CGO_ENABLED=0 GOOS=linux GOARCH=amd64 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(GUEST) ./cmd/pandastack-guest
+
+setup:
+	@scripts/setup.sh
+
+demo: ## from a fresh machine to the README's cells answered in a microVM
+	@scripts/demo.sh
+
+test: ## installs what the tests need and runs all of them
+	@scripts/test.sh
+
+check: ## what must hold before a commit
+	@scripts/check.sh
+
+bench: ## prints NAME VALUE UNIT lines and writes bench/results.json; ONLY=regexp runs a part
+	@scripts/bench.sh '$(ONLY)'
+
+generate: ## files made from others: OpenAPI, error codes, the sync half of the SDK
+	go generate ./...
+	python3 sdk/python/generate_sync.py
+
+clean:
+	rm -rf bin build $(GUEST)

@@ -1,0 +1,225 @@
+// Package api holds the wire types of REST v1 (everything under /v1) and the
+// registry of error codes. Durations are in the unit their name says, sizes are
+// bytes unless the name says MB (2^20 bytes), times are RFC 3339 in UTC.
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Sandbox is one microVM.
+type Sandbox struct {
+	ID         string            `json:"id" doc:"20 characters of a-z0-9"`
+	Template   string            `json:"template"`
+	CPU        int               `json:"cpu" doc:"virtual CPUs"`
+	MemoryMB   int               `json:"memory_mb"`
+	Status     string            `json:"status" enum:"creating,running,paused,hibernated,stopping,deleted,failed"`
+	CreatedAt  time.Time         `json:"created_at"`
+	Metadata   map[string]string `json:"metadata"`
+	TTLSeconds int               `json:"ttl_seconds" doc:"seconds of life after creation; 0 means until deleted"`
+	ExpiresAt  *time.Time        `json:"expires_at,omitempty"`
+	Persistent bool              `json:"persistent"`
+	// Isolation is hardware-vm, emulated-vm+jail, or emulated-vm where the
+	// server lacks the rights to build the jail.
+	Isolation    string `json:"isolation"`
+	Accelerator  string `json:"accelerator" enum:"kvm,tcg"`
+	Start        Start  `json:"start"`
+	BootMS       int    `json:"boot_ms" doc:"start.total_ms rounded, for PandaStack's published clients"`
+	BootMode     string `json:"boot_mode" doc:"start.kind, for PandaStack's published clients"`
+	FromSnapshot string `json:"from_snapshot,omitempty"`
+	GuestIP      string `json:"guest_ip,omitempty"`
+	Failure      string `json:"failure,omitempty" doc:"why status is failed and what can be restored"`
+}
+
+// Start says how a sandbox came to life.
+type Start struct {
+	Kind    string  `json:"kind" enum:"ready,restored,booted"`
+	TotalMS float64 `json:"total_ms"`
+	Steps   []Step  `json:"steps"`
+}
+
+// Step is one named part of a start.
+type Step struct {
+	Name string  `json:"name"`
+	MS   float64 `json:"ms"`
+}
+
+// CreateSandbox asks for a sandbox.
+type CreateSandbox struct {
+	Template   string            `json:"template,omitempty" default:"code-interpreter"`
+	Metadata   map[string]string `json:"metadata,omitempty" maxProperties:"64"`
+	TTLSeconds int               `json:"ttl_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"0 means until deleted"`
+	Persistent bool              `json:"persistent,omitempty"`
+	Env        map[string]string `json:"env,omitempty" doc:"environment of every process and context started through the API"`
+}
+
+// SandboxList answers GET /v1/sandboxes.
+type SandboxList struct {
+	Items []Sandbox `json:"items"`
+}
+
+// Context is one long-lived kernel in a sandbox.
+type Context struct {
+	ID             string    `json:"id"`
+	SandboxID      string    `json:"sandbox_id"`
+	Language       string    `json:"language"`
+	Cwd            string    `json:"cwd"`
+	Status         string    `json:"status" enum:"idle,busy,dead"`
+	ExecutionCount int       `json:"execution_count"`
+	Restarts       int       `json:"restarts" doc:"how often its state was lost"`
+	CreatedAt      time.Time `json:"created_at"`
+}
+
+// CreateContext asks for a kernel.
+type CreateContext struct {
+	Language string            `json:"language,omitempty" default:"python"`
+	Cwd      string            `json:"cwd,omitempty" doc:"default /workspace"`
+	Env      map[string]string `json:"env,omitempty"`
+}
+
+// ContextList answers GET …/contexts.
+type ContextList struct {
+	Items []Context `json:"items"`
+}
+
+// Execute asks for one cell to be run.
+type Execute struct {
+	Code           string  `json:"code"`
+	TimeoutSeconds float64 `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"0 means no limit; at the limit the cell is interrupted"`
+	ID             string  `json:"id,omitempty" pattern:"^[A-Za-z0-9_-]{1,64}$" doc:"idempotency key: a second call with the same id attaches to the first one's execution"`
+}
+
+// Execution is one cell and what came of it. A cell that raises or runs into
+// its limit is a 200 whose error says so.
+type Execution struct {
+	ID             string     `json:"id"`
+	ContextID      string     `json:"context_id"`
+	Status         string     `json:"status" enum:"running,ok,error,timeout,died,aborted"`
+	ExecutionCount int        `json:"execution_count"`
+	Results        []Result   `json:"results" doc:"one per displayed object, in order"`
+	Stdout         string     `json:"stdout"`
+	Stderr         string     `json:"stderr"`
+	Error          *CellError `json:"error"`
+	DurationMS     float64    `json:"duration_ms"`
+	// ContextRestarted says that the context's variables are gone.
+	ContextRestarted bool        `json:"context_restarted"`
+	Truncated        *Truncation `json:"truncated,omitempty"`
+}
+
+// Result is one displayed object with all its representations. Binary types
+// are base64, application/json (and +json) are JSON values, everything else is a string.
+type Result struct {
+	Data         map[string]json.RawMessage `json:"data"`
+	Metadata     map[string]json.RawMessage `json:"metadata"`
+	IsMainResult bool                       `json:"is_main_result" doc:"the cell's last expression"`
+	DisplayID    string                     `json:"display_id,omitempty"`
+}
+
+// CellError is an exception that ended a cell, or Timeout, or KernelDied.
+type CellError struct {
+	Name      string `json:"name"`
+	Value     string `json:"value"`
+	Traceback string `json:"traceback" doc:"formatted, without colours"`
+	ExitCode  *int   `json:"exit_code,omitempty"`
+	Signal    string `json:"signal,omitempty"`
+}
+
+// Truncation says what of an execution's output was left out of this answer.
+type Truncation struct {
+	Stdout  *TruncatedStream `json:"stdout,omitempty"`
+	Stderr  *TruncatedStream `json:"stderr,omitempty"`
+	Results int              `json:"results,omitempty" doc:"how many results were left out"`
+}
+
+// TruncatedStream gives a stream's whole size and how much of it is here (head and tail).
+type TruncatedStream struct {
+	Bytes int64 `json:"bytes"`
+	Kept  int64 `json:"kept"`
+}
+
+// Exec runs one process. Give cmd (a line for /bin/sh) or argv.
+type Exec struct {
+	Cmd            string            `json:"cmd,omitempty"`
+	Argv           []string          `json:"argv,omitempty"`
+	Cwd            string            `json:"cwd,omitempty" doc:"default /workspace"`
+	Env            map[string]string `json:"env,omitempty"`
+	Stdin          string            `json:"stdin,omitempty"`
+	TimeoutSeconds float64           `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"0 means no limit"`
+}
+
+// ExecResult is what a process left.
+type ExecResult struct {
+	Stdout     string      `json:"stdout"`
+	Stderr     string      `json:"stderr"`
+	ExitCode   int         `json:"exit_code" doc:"128 + signal number when a signal ended it"`
+	Signal     string      `json:"signal,omitempty"`
+	DurationMS float64     `json:"duration_ms"`
+	Truncated  *Truncation `json:"truncated,omitempty"`
+}
+
+// FileInfo describes one file in a sandbox.
+type FileInfo struct {
+	Name  string `json:"name"`
+	Path  string `json:"path"`
+	IsDir bool   `json:"is_dir"`
+	Size  int64  `json:"size"`
+	Mode  string `json:"mode" doc:"as ls prints it"`
+	MTime int64  `json:"mtime" doc:"Unix seconds"`
+	Link  string `json:"link,omitempty" doc:"target of a symbolic link"`
+}
+
+// FileWritten answers PUT …/fs.
+type FileWritten struct {
+	Path  string `json:"path"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Directory answers GET …/fs/dir.
+type Directory struct {
+	Entries []FileInfo `json:"entries"`
+}
+
+// Template is what sandboxes are made from.
+type Template struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Status      string          `json:"status" enum:"not_built,building,ready,failed"`
+	CPU         int             `json:"cpu"`
+	MemoryMB    int             `json:"memory_mb"`
+	SizeBytes   int64           `json:"size_bytes" doc:"of the disk image"`
+	Digest      string          `json:"digest,omitempty" doc:"of the disk image"`
+	BuiltAt     *time.Time      `json:"built_at,omitempty"`
+	Packages    json.RawMessage `json:"packages,omitempty" doc:"GET of one template: what is in it"`
+}
+
+// Health answers GET /v1/health.
+type Health struct {
+	Status      string `json:"status" enum:"ok"`
+	Sandboxes   int    `json:"sandboxes"`
+	Isolation   string `json:"isolation"`
+	Accelerator string `json:"accelerator"`
+}
+
+// Version answers GET /v1/version.
+type Version struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	Go      string `json:"go"`
+	VMM     string `json:"vmm"`
+}
+
+// Error is every error's body.
+type Error struct {
+	Error  string         `json:"error" doc:"one sentence"`
+	Code   string         `json:"code" doc:"stable, from the registry"`
+	Hint   string         `json:"hint" doc:"what to do"`
+	Fields []FieldError   `json:"fields,omitempty" doc:"what is wrong with which part of the request"`
+	Detail map[string]any `json:"detail,omitempty"`
+}
+
+// FieldError points into a request.
+type FieldError struct {
+	Path    string `json:"path"`
+	Message string `json:"message"`
+}

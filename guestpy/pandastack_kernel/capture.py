@@ -1,0 +1,236 @@
+"""What a session prints, by Python or past it, as stream messages in order.
+
+Python's writes wait in memory for a moment. File descriptors 1 and 2 are pipes
+that end in this process, so output of child processes and C code arrives too.
+Two rules keep both in order: the first write after a flush reads the pipes
+before it is stored, and what is stored goes out before anything can start a
+process. What C code and Python print by turns within 20 ms may change places.
+"""
+
+from __future__ import annotations
+
+import _thread
+import codecs
+import collections
+import contextlib
+import ctypes
+import fcntl
+import functools
+import os
+import select
+import sys
+import threading
+from typing import Any
+
+from .importhooks import when_imported
+from .outbox import Header, Outbox
+from .streams import NAMES, OutStream
+
+_FLUSH_SIZE = 8192  # characters kept back at most
+_MAX_TEXT = 1 << 20  # characters of one stream message
+_PIPE_SIZE = 1 << 20
+_CHUNK = 1 << 16
+_PARENT = "_pandastack_parent"  # on Thread objects: the cell that started them
+
+# Their audit events come before a process starts. os.fork has hooks of its own.
+_SPAWNS = frozenset(
+    ["subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.forkpty"]
+)
+
+_libc = ctypes.CDLL(None)
+
+
+class _Pipe:
+    """The reading side of file descriptor 1 or 2."""
+
+    def __init__(self, target: int) -> None:
+        self.name = NAMES[target]
+        self.fd, self._writer = os.pipe()
+        os.set_blocking(self.fd, False)
+        fcntl.fcntl(self.fd, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
+        # The writer stays open: user code that closes fd 1 must not make us spin.
+        os.dup2(self._writer, target)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def read(self) -> str:
+        """Everything that was written until now, without blocking.
+
+        One pipe's capacity is enough for that, and ends even if a writer
+        does not."""
+        parts = []
+        for _ in range(_PIPE_SIZE // _CHUNK):
+            try:
+                data = os.read(self.fd, _CHUNK)
+            except BlockingIOError:
+                break
+            parts.append(data)
+            if len(data) < _CHUNK:
+                break
+        return self._decoder.decode(b"".join(parts))
+
+    def finish(self) -> str:
+        """The rest of a character that nobody completed."""
+        return self._decoder.decode(b"", final=True)
+
+    def close(self) -> None:
+        os.close(self.fd)
+        os.close(self._writer)
+
+
+class Capture:
+    """Owns the standard streams of a kernel."""
+
+    def __init__(self, outbox: Outbox, streams: list[OutStream]) -> None:
+        self._outbox = outbox
+        self._streams = streams
+        self._texts: collections.deque[tuple[str, Header, str]] = collections.deque()
+        self._size = 0
+        self._main = threading.get_ident()
+        self.alive = True  # False in a process that user code forked
+        self.current: Header = {}  # the request that runs, or ran last
+        self._pipes = {pipe.fd: pipe for pipe in (_Pipe(1), _Pipe(2))}
+        self._poller = self._new_poller()
+        outbox.collect = self._collect
+        for stream in streams:
+            stream.capture = self
+
+    def start(self) -> None:
+        """Start the forwarding thread and the hooks that keep the order."""
+        _remember_parents(self)
+        sys.addaudithook(self._audit)
+        os.register_at_fork(
+            before=self._before_fork, after_in_child=self._after_fork_in_child
+        )
+        # Not a threading.Thread: user code that lists threads sees its own only.
+        _thread.start_new_thread(self._forward, ())
+
+    def parent(self) -> Header:
+        """The request to whose output the calling thread contributes."""
+        if threading.get_ident() == self._main:
+            return self.current
+        thread = threading.current_thread()
+        return getattr(thread, _PARENT, None) or self.current
+
+    def write(self, fd: int, text: str) -> None:
+        if not self._texts:
+            self._drain()
+        self._texts.append((NAMES[fd], self.parent(), text))
+        self._size += len(text)
+        if self._size > _FLUSH_SIZE:
+            self._outbox.flush()
+        elif not self._outbox.timer.armed:
+            self._arm()
+
+    def flush(self) -> None:
+        self._outbox.flush()
+
+    def end_cell(self) -> None:
+        """Also get what C code keeps in its buffers, and half characters."""
+        _libc.fflush(None)
+        self._outbox.enter()
+        try:
+            self._collect()
+            for pipe in self._pipes.values():
+                self._post(pipe.name, self.current, pipe.finish())
+        finally:
+            self._outbox.leave()
+
+    def _arm(self) -> None:
+        self._outbox.enter()
+        try:
+            self._outbox.timer.arm()
+        finally:
+            self._outbox.leave()
+
+    def _drain(self) -> None:
+        self._outbox.enter()
+        try:
+            self._read_pipes()
+        finally:
+            self._outbox.leave()
+
+    def _collect(self) -> None:
+        """Turn all output into messages. The caller holds the outbox's lock."""
+        self._size = 0
+        texts = self._texts
+        while texts:
+            name, parent, text = texts.popleft()
+            parts = [text]
+            while texts and texts[0][0] == name and texts[0][1] is parent:
+                parts.append(texts.popleft()[2])
+            self._post(name, parent, "".join(parts))
+        self._read_pipes()
+
+    def _read_pipes(self) -> None:
+        for fd, _ in self._poller.poll(0):
+            pipe = self._pipes[fd]
+            self._post(pipe.name, self.current, pipe.read())
+
+    def _post(self, name: str, parent: Header, text: str) -> None:
+        for start in range(0, len(text), _MAX_TEXT):
+            self._outbox.post_stream(name, text[start : start + _MAX_TEXT], parent)
+
+    def _new_poller(self) -> select.poll:
+        poller = select.poll()
+        for fd in self._pipes:
+            poller.register(fd, select.POLLIN)
+        return poller
+
+    def _forward(self) -> None:
+        """The forwarding thread: sends what nobody else has sent in time."""
+        poller = self._new_poller()
+        poller.register(self._outbox.timer.fd, select.POLLIN)
+        while self.alive:
+            poller.poll()
+            with contextlib.suppress(Exception):  # the thread must live on
+                self._outbox.flush()
+
+    def _audit(self, event: str, args: tuple[Any, ...]) -> None:
+        if event in _SPAWNS and self.alive:
+            self._outbox.flush()
+
+    def _before_fork(self) -> None:
+        if self.alive:
+            _libc.fflush(None)  # else both processes would print it
+            self._outbox.flush()
+
+    def _after_fork_in_child(self) -> None:
+        if not self.alive:
+            return
+        self.alive = False
+        for stream in self._streams:
+            stream.capture = None
+        self._outbox.abandon()
+        for pipe in self._pipes.values():
+            pipe.close()
+
+
+def _remember_parents(capture: Capture) -> None:
+    """Make threads remember the cell that started them, and the threads of an
+    executor, which outlive cells, the cell that submitted their work."""
+    when_imported("concurrent.futures.thread", functools.partial(_patch_pool, capture))
+    start = threading.Thread.start
+
+    def start_with_parent(self: threading.Thread) -> None:
+        self.__dict__.setdefault(_PARENT, capture.parent())
+        start(self)
+
+    start_with_parent.__wrapped__ = start  # type: ignore[attr-defined]
+    threading.Thread.start = start_with_parent  # type: ignore[method-assign]
+
+
+def _patch_pool(capture: Capture, module: Any) -> None:
+    submit = module.ThreadPoolExecutor.submit
+
+    @functools.wraps(submit)
+    def submit_with_parent(self: Any, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        parent = capture.parent()
+
+        @functools.wraps(fn, updated=())
+        def work(*args: Any, **kwargs: Any) -> Any:
+            setattr(threading.current_thread(), _PARENT, parent)
+            return fn(*args, **kwargs)
+
+        return submit(self, work, *args, **kwargs)
+
+    module.ThreadPoolExecutor.submit = submit_with_parent

@@ -1,0 +1,71 @@
+"""IPython's display hook and publisher, as Jupyter messages."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+
+_MAX_REMEMBERED = 1 << 16  # characters of a repr that %history -o keeps
+
+
+def encoded(data: dict[str, Any]) -> dict[str, Any]:
+    """Binary payloads as base64."""
+    return {
+        mime: base64.b64encode(value).decode("ascii")
+        if isinstance(value, (bytes, bytearray))
+        else value
+        for mime, value in data.items()
+    }
+
+
+class KernelDisplayHook(DisplayHook):
+    """The value of a cell: execute_result."""
+
+    def write_output_prompt(self) -> None:
+        pass
+
+    def write_format_data(
+        self, format_dict: dict[str, Any], md_dict: dict[str, Any] | None = None
+    ) -> None:
+        content = {
+            "execution_count": self.prompt_count,
+            "data": encoded(format_dict),
+            "metadata": md_dict or {},
+        }
+        self.shell.post("execute_result", content)
+
+    def log_output(self, format_dict: dict[str, Any]) -> None:
+        """Remember short texts only: a session must not keep every image."""
+        text = format_dict.get("text/plain")
+        if isinstance(text, str) and len(text) <= _MAX_REMEMBERED:
+            self.shell.history_manager.output_hist_reprs[self.prompt_count] = text
+
+    def finish_displayhook(self) -> None:
+        self._is_active = False
+
+
+class KernelDisplayPublisher(DisplayPublisher):
+    """display() and its kin: display_data, update_display_data, clear_output."""
+
+    def publish(
+        self,
+        data: dict[str, Any],
+        metadata: dict[str, Any] | None = None,
+        *args: Any,
+        transient: dict[str, Any] | None = None,
+        update: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        self._validate_data(data, metadata)
+        content = {
+            "data": encoded(data),
+            "metadata": metadata or {},
+            "transient": transient or {},
+        }
+        self.shell.post("update_display_data" if update else "display_data", content)
+
+    def clear_output(self, wait: bool = False) -> None:
+        self.shell.post("clear_output", {"wait": wait})

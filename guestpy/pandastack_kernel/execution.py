@@ -1,0 +1,99 @@
+"""Runs one cell and makes its execute_reply."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from .capture import Capture
+from .interrupts import Interrupts
+from .jsonsafe import safe_str
+from .loops import CellLoop
+from .shell import ZMQInteractiveShell
+
+Content = dict[str, Any]
+Post = Callable[..., None]
+
+
+class Executor:
+    def __init__(
+        self,
+        shell: ZMQInteractiveShell,
+        interrupts: Interrupts,
+        loop: CellLoop,
+        capture: Capture,
+        post: Post,
+    ) -> None:
+        self._shell = shell
+        self._interrupts = interrupts
+        self._loop = loop
+        self._capture = capture
+        self._post = post
+        self._pid = os.getpid()
+
+    def execute(self, request: Content) -> Content:
+        """Run the cell of an execute_request; the content of its reply."""
+        code = request["code"]
+        silent = bool(request.get("silent", False))
+        store = bool(request.get("store_history", True)) and not silent
+        if not silent:
+            count = self._shell.execution_count
+            self._post("execute_input", {"code": code, "execution_count": count})
+        self._shell.payload_manager.clear_payload()
+        failure = self._run(code, store, silent)
+        if os.getpid() != self._pid:
+            self._leave_fork(failure)
+        self._capture.end_cell()
+        return self._reply(failure, request.get("user_expressions"))
+
+    def _run(self, code: str, store: bool, silent: bool) -> Content | None:
+        """None, or what the cell failed with. Never raises."""
+        shell = self._shell
+        shell.last_error = None
+        try:
+            self._interrupts.begin()
+            try:
+                with self._loop.current():
+                    result = shell.run_cell(code, store_history=store, silent=silent)
+            finally:
+                self._interrupts.end()
+            err = result.error_before_exec or result.error_in_exec
+            return None if err is None else self._describe(err)
+        except BaseException as err:
+            # An interrupt between two steps, or user code broke IPython's own.
+            return self._describe(err)
+
+    def _describe(self, err: BaseException) -> Content:
+        """The error as it was shown; shows it if it was not."""
+        if self._shell.last_error is None:
+            lines = traceback.format_exception(err)
+            self._shell._showtraceback(type(err), err, lines)
+        assert self._shell.last_error is not None
+        return self._shell.last_error
+
+    def _reply(self, failure: Content | None, expressions: Any) -> Content:
+        shell = self._shell
+        reply: Content = {
+            "status": "ok" if failure is None else "error",
+            "execution_count": shell.execution_count - 1,
+            "payload": shell.payload_manager.read_payload(),
+            "user_expressions": {},
+        }
+        if failure is not None:
+            return {**reply, **failure}
+        if expressions:
+            reply["user_expressions"] = shell.user_expressions(expressions)
+        return reply
+
+    def _leave_fork(self, failure: Content | None) -> None:
+        """A process that the cell forked reached the cell's end: it ends here,
+        for only the parent answers."""
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except Exception as err:
+                os.write(2, safe_str(err).encode())
+        os._exit(0 if failure is None else 1)

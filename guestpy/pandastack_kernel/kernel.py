@@ -1,0 +1,265 @@
+"""The kernel: takes requests off its socket and runs cells on the main thread."""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import collections
+import contextlib
+import os
+import platform
+import select
+import socket
+import sys
+import traceback
+import warnings
+from typing import Any
+
+from . import __version__, comms, introspection, jsonsafe
+from .capture import Capture
+from .execution import Executor
+from .frames import FrameError, FrameReader
+from .interrupts import Interrupts
+from .loops import CellLoop
+from .outbox import Outbox
+from .seeding import Seeding
+from .shell import ZMQInteractiveShell, print_instead
+from .stdin import Stdin
+from .streams import OutStream
+
+Message = dict[str, Any]
+Content = dict[str, Any]
+
+
+class Kernel:
+    """One session. Built in the process that runs it, after the fork."""
+
+    def __init__(
+        self, sock: socket.socket, shell: ZMQInteractiveShell, streams: list[OutStream]
+    ) -> None:
+        self.shell = shell
+        self._sock = sock
+        self._reader = FrameReader(sock)
+        self._waiting: collections.deque[Message] = collections.deque()
+        self._interrupts = Interrupts()
+        self._outbox = Outbox(sock, self._interrupts)
+        self._capture = Capture(self._outbox, streams)
+        self._loop = CellLoop()
+        self._stdin = Stdin(self._ask)
+        self._seeding = Seeding()
+        self._log = os.dup(2)
+        self._running = True
+        self.comm_manager = comms.install(self.post)
+        self._executor = Executor(
+            shell, self._interrupts, self._loop, self._capture, self.post
+        )
+        self._handlers = {
+            "execute_request": self._execute,
+            "kernel_info_request": lambda _: kernel_info(),
+            "complete_request": lambda c: introspection.complete(shell, c),
+            "inspect_request": lambda c: introspection.inspect(shell, c),
+            "is_complete_request": lambda c: introspection.is_complete(shell, c),
+            "history_request": lambda c: introspection.history(shell, c),
+            "comm_info_request": lambda c: comms.info(
+                self.comm_manager, c.get("target_name")
+            ),
+            "control_request": self._control,
+            "shutdown_request": self._shutdown,
+        }
+
+    def install(self) -> None:
+        """Take over the process: signals, streams, hooks."""
+        self._interrupts.install()
+        self._capture.start()
+        self._loop.install()
+        self._stdin.install()
+        self._seeding.install()
+        self._seeding.reseed()
+        self.shell.post = self.post
+        self.shell.kernel = self
+        self.shell.loop_runner = self._loop.run
+        self.shell.cancelled = lambda: self._loop.interrupted
+        _flush_before_exit(self._outbox)
+        # The other thread is ours, and ready for a fork.
+        warnings.filterwarnings("ignore", message=r"This process .* is multi-threaded")
+
+    def run(self) -> None:
+        """Serve requests until shutdown_request or the agent's end closes."""
+        self.post("ready", {**kernel_info(), "pid": os.getpid()})
+        self._outbox.flush()
+        while self._running:
+            try:
+                message = self._next()
+                if message is None:
+                    break
+                self._dispatch(message)
+            except FrameError as err:
+                self.log(f"giving up: {err}")
+                break
+            except BaseException:
+                self.log(traceback.format_exc())
+        self._finish()
+
+    def post(self, msg_type: str, content: Content, **extra: Any) -> None:
+        """Queue a message in answer to the request that runs."""
+        if self._capture.alive:
+            self._outbox.post(msg_type, content, self._capture.parent(), **extra)
+        else:
+            print_instead(msg_type, content)
+
+    def get_parent(self, *_: Any) -> Message:
+        """The request that runs, as ipykernel shows it to ipywidgets."""
+        return {"header": dict(self._capture.parent())}
+
+    def log(self, text: str) -> None:
+        """A line for the machine's console, not for the user."""
+        with contextlib.suppress(OSError):
+            os.write(self._log, f"kernel {os.getpid()}: {text}\n".encode())
+
+    def _next(self) -> Message | None:
+        if self._waiting:
+            return self._waiting.popleft()
+        message = self._reader.take()
+        if message is not None:
+            return message
+        self._loop.wait_readable(self._sock.fileno())
+        return self._reader.read()
+
+    def _dispatch(self, message: Message) -> None:
+        header = message["header"]
+        msg_type = header["msg_type"]
+        self._capture.current = {"msg_id": header["msg_id"]}
+        if msg_type == "input_reply":  # nobody waits for it any more
+            return
+        self.post("status", {"execution_state": "busy"})
+        try:
+            self._handle(msg_type, message)
+        finally:
+            self.post("status", {"execution_state": "idle"})
+            self._outbox.flush()
+
+    def _handle(self, msg_type: str, message: Message) -> None:
+        if msg_type.startswith("comm_") and msg_type != "comm_info_request":
+            comms.handle(self.comm_manager, message)
+            return
+        handler = self._handlers.get(msg_type)
+        try:
+            if handler is None:
+                raise LookupError(f"unknown message type {msg_type!r}")
+            reply = handler(message.get("content") or {})
+        except Exception as err:
+            self.log(traceback.format_exc())
+            reply = _failure(err)
+        self.post(msg_type.removesuffix("_request") + "_reply", reply)
+
+    def _execute(self, content: Content) -> Content:
+        self._interrupts.install()
+        self._stdin.allowed = bool(content.get("allow_stdin", False))
+        reply = self._executor.execute(content)
+        if reply["status"] == "error" and content.get("stop_on_error", True):
+            self._abort_waiting()
+        return reply
+
+    def _abort_waiting(self) -> None:
+        """Answer the cells that already wait: an earlier one failed."""
+        while select.select([self._sock], [], [], 0)[0] and self._reader.fill():
+            pass
+        while (message := self._reader.take()) is not None:
+            self._waiting.append(message)
+        kept = [m for m in self._waiting if not _is_cell(m)]
+        aborted = [m for m in self._waiting if _is_cell(m)]
+        self._waiting = collections.deque(kept)
+        for message in aborted:
+            parent = {"msg_id": message["header"]["msg_id"]}
+            count = self.shell.execution_count
+            content = {"status": "aborted", "execution_count": count}
+            for msg_type, body in (
+                ("status", {"execution_state": "busy"}),
+                ("execute_reply", content),
+                ("status", {"execution_state": "idle"}),
+            ):
+                self._outbox.post(msg_type, body, parent)
+
+    def _ask(self, prompt: str, password: bool) -> str:
+        """Ask the client for a line. SIGINT ends the wait."""
+        self.post("input_request", {"prompt": prompt, "password": password})
+        self._outbox.flush()
+        while True:
+            message = self._reader.take()
+            if message is None:
+                self._receive()
+            elif message["header"]["msg_type"] == "input_reply":
+                return str(message["content"].get("value", ""))
+            else:
+                self._waiting.append(message)
+
+    def _receive(self) -> None:
+        select.select([self._sock], [], [])  # here an interrupt tears nothing
+        self._interrupts.mask()
+        try:
+            if not self._reader.fill():
+                raise EOFError("the session ends")
+        finally:
+            self._interrupts.unmask()
+
+    def _control(self, content: Content) -> Content:
+        if content.get("op") != "reseed":
+            raise LookupError(f"unknown control op {content.get('op')!r}")
+        seed = base64.b64decode(content.get("seed") or "")
+        return {"status": "ok", "reseeded": self._seeding.reseed(seed)}
+
+    def _shutdown(self, content: Content) -> Content:
+        self._running = False
+        return {"status": "ok", "restart": bool(content.get("restart", False))}
+
+    def _finish(self) -> None:
+        """Let user code clean up, then leave without the zygote's own exit."""
+        with contextlib.suppress(BaseException):
+            atexit._run_exitfuncs()
+        os._exit(0)  # flushes first, see _flush_before_exit
+
+
+def kernel_info() -> Content:
+    """The content of kernel_info_reply."""
+    return {
+        "status": "ok",
+        "protocol_version": "5.4",
+        "implementation": "pandastack",
+        "implementation_version": __version__,
+        "banner": f"Python {sys.version}",
+        "help_links": [],
+        "language_info": {
+            "name": "python",
+            "version": platform.python_version(),
+            "mimetype": "text/x-python",
+            "file_extension": ".py",
+            "pygments_lexer": "ipython3",
+            "codemirror_mode": {"name": "ipython", "version": 3},
+            "nbconvert_exporter": "python",
+        },
+    }
+
+
+def _is_cell(message: Message) -> bool:
+    return bool(message["header"]["msg_type"] == "execute_request")
+
+
+def _failure(err: BaseException) -> Content:
+    return {
+        "status": "error",
+        "ename": type(err).__name__,
+        "evalue": jsonsafe.safe_str(err),
+        "traceback": [],
+    }
+
+
+def _flush_before_exit(outbox: Outbox) -> None:
+    """Last words before os._exit() reach the client."""
+    exit_now, pid = os._exit, os.getpid()
+
+    def flush_and_exit(status: int) -> None:
+        if os.getpid() == pid:
+            outbox.flush()
+        exit_now(status)
+
+    os._exit = flush_and_exit  # type: ignore[assignment]

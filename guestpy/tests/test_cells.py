@@ -1,0 +1,262 @@
+"""Values, state, errors, magics: what a cell gives back."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from .client import KernelClient, Zygote
+
+
+def test_value_and_message_order(kernel: KernelClient) -> None:
+    cell = kernel.run("1+1")
+    assert cell.text == "2"
+    assert cell.types == [
+        "status",
+        "execute_input",
+        "execute_result",
+        "execute_reply",
+        "status",
+    ]
+    assert {m["parent_header"]["msg_id"] for m in cell.messages} == {"c1"}
+
+
+def test_ready_frame(kernel: KernelClient) -> None:
+    assert kernel.ready["header"]["msg_type"] == "ready"
+    assert kernel.ready["content"]["pid"] == kernel.pid
+    assert kernel.ask("kernel_info_request", {})["language_info"]["name"] == "python"
+
+
+def test_state_survives_across_cells(kernel: KernelClient) -> None:
+    kernel.run("x = 20\ndef f(n): return n + 1")
+    assert kernel.run("f(x) * 2").text == "42"
+    assert kernel.run("(_, Out[2], In[1][:6], _2)").text == "(42, 42, 'x = 20', 42)"
+
+
+def test_fresh_session_shows_nothing_of_the_warm_up(kernel: KernelClient) -> None:
+    cell = kernel.run("sorted(n for n in globals() if not n.startswith('_'))")
+    assert cell.text == "['In', 'Out', 'exit', 'get_ipython', 'open', 'quit']"
+    assert cell.reply["execution_count"] == 1
+    assert kernel.run("In[0], len(In), len(Out)").text == "('', 3, 1)"
+    code = "import sys; 'pandas' in sys.modules, sys.argv, sys.path[0]"
+    assert kernel.run(code).text == "(True, [''], '')"
+    assert kernel.run("import os; os.environ.get('PYTHONPATH')").text is None
+    assert kernel.run("plt.get_fignums()").error["ename"] == "NameError"
+    code = "import matplotlib.pyplot as plt; plt.get_fignums()"
+    assert kernel.run(code).text == "[]"
+
+
+def test_cwd_and_env(zygote: Zygote, tmp_path: Path) -> None:
+    one = zygote.kernel(str(tmp_path), {"COLOUR": "blue"})
+    code = "import os; os.getcwd(), os.environ['COLOUR'], os.getsid(0) == os.getpid()"
+    assert one.run(code).text == f"('{tmp_path}', 'blue', True)"
+    one.close()
+
+
+def test_silent_and_store_history(kernel: KernelClient) -> None:
+    silent = kernel.run("y = 5\ny", silent=True)
+    assert silent.types == ["status", "execute_reply", "status"]
+    assert kernel.run("y", store_history=False).text == "5"
+    assert kernel.run("'counted'").reply["execution_count"] == 1
+
+
+def test_user_expressions_and_payload(kernel: KernelClient) -> None:
+    cell = kernel.run("n = 3", user_expressions={"a": "n * 2", "b": "1/0"})
+    expressions = cell.reply["user_expressions"]
+    assert expressions["a"]["data"]["text/plain"] == "6"
+    assert expressions["b"]["ename"] == "ZeroDivisionError"
+    cell = kernel.run("get_ipython().set_next_input('next')")
+    assert cell.reply["payload"][0]["text"] == "next"
+    cell = kernel.run("n?")
+    assert "int" in cell.of("display_data")[0]["data"]["text/plain"]
+
+
+def test_error_traceback(kernel: KernelClient) -> None:
+    kernel.run("def inner():\n    return 1 / 0")
+    cell = kernel.run("inner()")
+    assert cell.status == "error"
+    error = cell.error
+    assert (error["ename"], error["evalue"]) == (
+        "ZeroDivisionError",
+        "division by zero",
+    )
+    joined = "\n".join(error["traceback"])
+    assert "\x1b[" in joined
+    assert "In[1]" in joined
+    assert "In[2]" in joined
+    assert cell.reply["ename"] == "ZeroDivisionError"
+    assert len(cell.of("error")) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("a = = 1", "SyntaxError"),
+        ("if True:\nx = 1", "IndentationError"),
+        ("return 5", "SyntaxError"),
+        ("%nosuchmagic", "UsageError"),
+        ("raise ExceptionGroup('g', [ValueError('in it')])", "ExceptionGroup"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("class E(Exception):\n  def __str__(self): 1/0\nraise E", "E"),
+        ("raise BaseException('odd')", "BaseException"),
+    ],
+)
+def test_every_error_is_one_message(kernel: KernelClient, code: str, name: str) -> None:
+    cell = kernel.run(code)
+    assert [e["ename"] for e in cell.of("error")] == [name]
+    assert cell.status == "error"
+    assert cell.error["traceback"]
+    assert kernel.run("'alive'").text == "'alive'"
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ("import sys; sys.exit(3)", "3"),
+        ("exit(4)", "4"),
+        ("quit", "None"),
+        ("exit", "None"),
+    ],
+)
+def test_exit_ends_the_cell_only(kernel: KernelClient, code: str, value: str) -> None:
+    kernel.run("kept = 1")
+    cell = kernel.run(code)
+    assert (cell.error["ename"], cell.error["evalue"]) == ("SystemExit", value)
+    assert cell.stderr == ""
+    assert kernel.run("kept").text == "1"
+
+
+def test_top_level_await_and_tasks_across_cells(kernel: KernelClient) -> None:
+    kernel.run(
+        "import asyncio\nasync def job(n):\n  await asyncio.sleep(.01); return n"
+    )
+    assert kernel.run("await job(3)").text == "3"
+    assert kernel.run("t = asyncio.create_task(job(5)); t.done()").text == "False"
+    assert kernel.run("await t").text == "5"
+    assert kernel.run("asyncio.run(job(8))").text == "8"
+    assert kernel.run("asyncio.get_event_loop().run_until_complete(job(9))").text == "9"
+    assert kernel.run("[i async for i in aiter_([1])]").error["ename"] == "NameError"
+    error = kernel.run("await job(1)\nasyncio.run(job(2))").error
+    assert "running event loop" in error["evalue"]
+
+
+def test_tasks_go_on_between_cells(kernel: KernelClient) -> None:
+    kernel.run(
+        "import asyncio\nasync def tick():\n"
+        "    await asyncio.sleep(.01)\n    print('ticked')\n"
+        "t = asyncio.create_task(tick())"
+    )
+    assert kernel.wait_for("stream")["content"]["text"] == "ticked\n"
+    assert kernel.run("t.done()").text == "True"
+
+
+def test_stop_on_error_aborts_what_waits(kernel: KernelClient) -> None:
+    kernel.start("import time; time.sleep(.3); 1/0", stop_on_error=True)
+    waiting = kernel.start("'never'")
+    messages = kernel.until_idle(waiting)
+    reply = next(
+        m["content"]
+        for m in messages
+        if m["header"]["msg_type"] == "execute_reply"
+        and m["parent_header"]["msg_id"] == waiting
+    )
+    assert reply["status"] == "aborted"
+    assert kernel.run("'after'").text == "'after'"
+
+
+def test_magics(kernel: KernelClient, tmp_path: Path) -> None:
+    assert kernel.run("!echo shell-{1+1}; exit 3").stdout == "shell-2\n"
+    assert kernel.run("_exit_code").text == "3"
+    assert kernel.run("%%bash\necho one\necho two >&2").stdout == "one\n"
+    assert "loop" in kernel.run("%timeit -n2 -r2 1").stdout
+    kernel.run("%cd /")
+    assert kernel.run("import os; os.getcwd()").text == "'/'"
+    kernel.run("%env WORD=yes")
+    assert kernel.run("!echo $WORD").stdout == "yes\n"
+    assert kernel.run("x = !echo listed\nx[0]").text == "'listed'"
+    cell = kernel.run("%%capture got\nprint('in'); display(1)\n!echo child")
+    assert (cell.stdout, cell.bundles) == ("", [])
+    assert kernel.run("got.stdout").text == "'in\\nchild\\n'"
+    assert "x = !echo" in kernel.run("%history").stdout
+    cell = kernel.run("%debug")
+    assert cell.error["ename"] == "StdinNotImplementedError"
+
+
+def test_script_magic_options(kernel: KernelClient) -> None:
+    kernel.run("%%bash --out text\necho kept")
+    assert kernel.run("text").text == "'kept\\n'"
+    cell = kernel.run("%%bash\nfalse")
+    assert cell.error["ename"] == "CalledProcessError"
+    cell = kernel.run(
+        "print('a')\nget_ipython().run_cell_magic('sh', '', 'echo b')\nprint('c')"
+    )
+    assert cell.stdout == "a\nb\nc\n"
+
+
+def test_pip_installs_a_wheel_into_the_running_session(
+    kernel: KernelClient, tmp_path: Path
+) -> None:
+    name = "h9tiny-1.0"
+    with zipfile.ZipFile(tmp_path / f"{name}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("h9tiny.py", "VERSION = '1.0'\n")
+        info = f"{name}.dist-info/"
+        wheel.writestr(
+            info + "METADATA", "Metadata-Version: 2.1\nName: h9tiny\nVersion: 1.0\n"
+        )
+        wheel.writestr(
+            info + "WHEEL",
+            "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
+        wheel.writestr(info + "RECORD", "")
+    assert kernel.run("import h9tiny").error["ename"] == "ModuleNotFoundError"
+    try:
+        cell = kernel.run(
+            f"%pip install -q --no-index --no-deps {name}-py3-none-any.whl"
+        )
+        assert cell.status == "ok", cell.stderr
+        assert kernel.run("import h9tiny; h9tiny.VERSION").text == "'1.0'"
+    finally:
+        kernel.run("%pip uninstall -q -y h9tiny")
+
+
+def test_introspection(kernel: KernelClient) -> None:
+    kernel.run("import math\nnumber_of_things = 1")
+    reply = kernel.ask("complete_request", {"code": "number_of_t", "cursor_pos": 11})
+    assert reply["matches"] == ["number_of_things"]
+    assert (reply["cursor_start"], reply["cursor_end"]) == (0, 11)
+    reply = kernel.ask("inspect_request", {"code": "math.sqrt", "cursor_pos": 7})
+    assert "square root" in reply["data"]["text/plain"]
+    reply = kernel.ask("is_complete_request", {"code": "for i in x:"})
+    assert reply == {"status": "incomplete", "indent": "    "}
+    reply = kernel.ask("history_request", {"hist_access_type": "tail", "n": 5})
+    assert reply["history"][-1][2] == "import math\nnumber_of_things = 1"
+    search = {"hist_access_type": "search", "pattern": "import*", "n": 3}
+    assert len(kernel.ask("history_request", search)["history"]) == 1
+    assert kernel.ask("nonsense_request", {})["status"] == "error"
+
+
+def test_functions_of_main_can_be_pickled(kernel: KernelClient) -> None:
+    kernel.run("def f(): return 7\nclass C: pass\nimport pickle, __main__")
+    assert kernel.run("pickle.loads(pickle.dumps(f))()").text == "7"
+    assert kernel.run("type(pickle.loads(pickle.dumps(C()))) is C").text == "True"
+    assert kernel.run("__main__.f is f").text == "True"
+
+
+def test_broken_stdout_does_not_end_the_kernel(kernel: KernelClient) -> None:
+    for broken in ("None", "object()", "open('/dev/full', 'w')"):
+        kernel.run(f"import sys; kept = sys.stdout; sys.stdout = {broken}")
+        kernel.run("print('x' * 100000)")
+        assert kernel.run("5 + 5").text == "10"
+        kernel.run("sys.stdout = kept")
+        assert kernel.run("print('back')").stdout == "back\n"
+
+
+def test_hooks_run(kernel: KernelClient) -> None:
+    kernel.run(
+        "ip = get_ipython(); log = []\n"
+        "ip.events.register('pre_run_cell', lambda info: log.append(info.raw_cell))\n"
+        "ip.events.register('post_execute', lambda: log.append('post'))"
+    )
+    assert kernel.run("log").text == "['post', 'log']"

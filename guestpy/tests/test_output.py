@@ -1,0 +1,157 @@
+"""stdout and stderr, at every level, in order."""
+
+from __future__ import annotations
+
+import time
+
+from .client import KernelClient
+
+
+def test_print_and_stderr_keep_their_order(kernel: KernelClient) -> None:
+    cell = kernel.run("import sys\nprint('a'); print('b', file=sys.stderr); print('c')")
+    got = [(m["name"], m["text"]) for m in cell.of("stream")]
+    assert got == [("stdout", "a\n"), ("stderr", "b\n"), ("stdout", "c\n")]
+
+
+def test_child_between_prints(kernel: KernelClient) -> None:
+    code = (
+        "import subprocess, os\n"
+        "for i in range(20):\n"
+        "    print('a', i)\n    subprocess.run(['echo', 'b'])\n"
+        "    print('c')\n    os.system('echo d')\n    print('e')"
+    )
+    want = "".join(f"a {i}\nb\nc\nd\ne\n" for i in range(20))
+    assert kernel.run(code).stdout == want
+
+
+def test_result_comes_after_what_was_printed(kernel: KernelClient) -> None:
+    cell = kernel.run("import os\nprint('p')\nos.system('echo child')\ndisplay(1)\n2")
+    assert cell.types[2:-2] == [
+        "stream",
+        "stream",
+        "display_data",
+        "execute_result",
+    ]
+
+
+def test_output_is_sent_while_the_cell_runs(kernel: KernelClient) -> None:
+    start = time.monotonic()
+    msg_id = kernel.start("import time; print('early'); time.sleep(3)")
+    assert kernel.wait_for("stream")["content"]["text"] == "early\n"
+    assert time.monotonic() - start < 2.5
+    kernel.until_idle(msg_id)
+
+
+def test_c_level_output(kernel: KernelClient) -> None:
+    cell = kernel.run("import ctypes\nctypes.CDLL(None).printf(b'from C\\n')")
+    assert cell.stdout == "from C\n"
+    cell = kernel.run(
+        "libc = ctypes.PyDLL(None); libc.printf(b'%s', b'z' * 300000)\nlibc.fflush(None)"
+    )
+    assert cell.stdout == "z" * 300000
+
+
+def test_subprocess_with_our_stdout(kernel: KernelClient) -> None:
+    code = (
+        "import subprocess, sys\n"
+        "subprocess.run(['echo', 'x'], stdout=sys.stdout, stderr=sys.stderr)"
+    )
+    assert kernel.run(code).stdout == "x\n"
+
+
+def test_unicode_is_never_split(kernel: KernelClient) -> None:
+    cell = kernel.run(
+        "import os\nfor b in 'aé€😀'.encode(): os.write(1, bytes([b]))\n"
+        "os.write(1, b'|\\xff|\\xe2\\x82'); None"
+    )
+    assert cell.stdout == "aé€😀|\ufffd|\ufffd"
+    cell = kernel.run("import sys; sys.stdout.buffer.write('ü'.encode()); print('!')")
+    assert cell.stdout == "ü!\n"
+
+
+def test_lone_surrogates(kernel: KernelClient) -> None:
+    assert kernel.run(r"print('a\ud800b')").stdout == "a\ufffdb\n"
+    assert kernel.run("'\\ud83d\\ude00' + chr(0xd800)").status == "ok"
+
+
+def test_stream_attributes(kernel: KernelClient) -> None:
+    code = (
+        "import sys; o = sys.stdout; o.reconfigure(line_buffering=True)\n"
+        "o.writelines(['x', 'y\\n'])\n"
+        "(o.encoding, o.fileno(), o.isatty(), o.closed, o.writable(), sys.stderr.fileno())"
+    )
+    cell = kernel.run(code)
+    assert cell.stdout == "xy\n"
+    assert cell.text == "('utf-8', 1, False, False, True, 2)"
+    assert kernel.run("sys.stdout.close()\nprint('still')").stdout == "still\n"
+    assert kernel.run("sys.stdout.write(1)").error["ename"] == "TypeError"
+
+
+def test_chatty_child_on_both_descriptors(kernel: KernelClient) -> None:
+    child = (
+        "import sys\nfor i in range(2000):\n"
+        "    sys.stdout.write('o' * 499 + '\\\\n'); sys.stderr.write('e' * 499 + '\\\\n')"
+    )
+    cell = kernel.run(
+        f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', '''{child}''']).returncode"
+    )
+    assert cell.text == "0"
+    assert cell.stdout.count("o") == cell.stderr.count("e") == 998000
+
+
+def test_large_output_is_complete(kernel: KernelClient) -> None:
+    cell = kernel.run("print('x' * 5_000_000)\nfor i in range(100_000): print(i)")
+    assert cell.stdout == "x" * 5_000_000 + "\n" + "".join(
+        f"{i}\n" for i in range(100_000)
+    )
+
+
+def test_thread_output_belongs_to_the_cell_that_started_it(
+    kernel: KernelClient,
+) -> None:
+    first = kernel.start(
+        "import threading\ngo = threading.Event()\n"
+        "def work():\n    go.wait()\n    print('from the thread')\n"
+        "t = threading.Thread(target=work); t.start()"
+    )
+    kernel.until_idle(first)
+    cell = kernel.run("go.set(); t.join(); print('second')")
+    parents = {
+        m["content"]["text"]: m["parent_header"]["msg_id"]
+        for m in cell.messages
+        if m["header"]["msg_type"] == "stream"
+    }
+    assert parents["from the thread\n"] == first
+    assert parents["second\n"] != first
+
+
+def test_executor_output_belongs_to_the_cell_that_submitted(
+    kernel: KernelClient,
+) -> None:
+    kernel.run(
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "pool = ThreadPoolExecutor(1); pool.submit(print, 'one').result()"
+    )
+    msg_id = kernel.start("pool.submit(print, 'two').result()")
+    messages = kernel.until_idle(msg_id)
+    (parent,) = {
+        m["parent_header"]["msg_id"]
+        for m in messages
+        if m["header"]["msg_type"] == "stream"
+    }
+    assert parent == msg_id
+
+
+def test_redirect_stdout(kernel: KernelClient) -> None:
+    cell = kernel.run(
+        "import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()) as f:\n"
+        "    print('hidden')\nf.getvalue()"
+    )
+    assert (cell.stdout, cell.text) == ("", "'hidden\\n'")
+
+
+def test_closed_descriptor_does_not_spin(kernel: KernelClient) -> None:
+    kernel.run("import os; kept = os.dup(1); os.close(1)")
+    code = "import time; a = time.process_time(); time.sleep(.3); time.process_time() - a < .2"
+    assert kernel.run(code).text == "True"
+    assert kernel.run("os.dup2(kept, 1); os.write(1, b'again'); None").stdout == "again"

@@ -1,0 +1,224 @@
+"""Signals, forks, input, randomness, exits, and the zygote itself."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from .client import Cell, Died, KernelClient, Zygote
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import time; print('go'); time.sleep(60)",
+        "print('go')\nwhile True: pass",
+        "import asyncio; print('go'); await asyncio.sleep(60)",
+        "import subprocess; print('go'); subprocess.run(['sleep', '60'])",
+        "import time, asyncio; await asyncio.sleep(0); print('go'); time.sleep(60)",
+        "!echo go; sleep 60",
+        "%%bash\necho go\nsleep 60",
+    ],
+)
+def test_interrupt_ends_the_cell_only(kernel: KernelClient, code: str) -> None:
+    kernel.run("kept = 1")
+    msg_id = kernel.start(code)
+    kernel.wait_for("stream")
+    kernel.interrupt()
+    cell = Cell(kernel.until_idle(msg_id, timeout=15))
+    assert cell.error["ename"] == "KeyboardInterrupt"
+    assert kernel.run("kept").text == "1"
+
+
+def test_interrupt_of_an_endless_print(kernel: KernelClient) -> None:
+    """Frames stay whole however often the interrupt comes."""
+    for _ in range(20):
+        msg_id = kernel.start("while True: print('line', flush=True)")
+        kernel.wait_for("stream")
+        kernel.interrupt()
+        messages = kernel.until_idle(msg_id)
+        assert Cell(messages).error["ename"] == "KeyboardInterrupt"
+    assert kernel.run("1").stdout == ""
+
+
+def test_interrupted_await_does_not_go_on(kernel: KernelClient) -> None:
+    msg_id = kernel.start(
+        "import asyncio; print('go'); await asyncio.sleep(.5); leaked = True"
+    )
+    kernel.wait_for("stream")
+    kernel.interrupt()
+    kernel.until_idle(msg_id)
+    assert kernel.run("await asyncio.sleep(1)\n'leaked' in globals()").text == "False"
+
+
+def test_interrupt_when_idle_is_ignored(kernel: KernelClient) -> None:
+    for _ in range(5):
+        kernel.interrupt()
+    assert kernel.run("2").text == "2"
+
+
+def test_replaced_handler_is_restored(kernel: KernelClient) -> None:
+    kernel.run("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)")
+    msg_id = kernel.start("import time; print('go'); time.sleep(60)")
+    kernel.wait_for("stream")
+    kernel.interrupt()
+    messages = kernel.until_idle(msg_id, timeout=15)
+    assert Cell(messages).error["ename"] == "KeyboardInterrupt"
+
+
+def test_input_refused(kernel: KernelClient) -> None:
+    for code in ("input('who? ')", "import getpass; getpass.getpass()"):
+        cell = kernel.run(code)
+        assert cell.error["ename"] == "StdinNotImplementedError"
+        assert "nobody is there" in cell.error["evalue"]
+    cell = kernel.run("import sys; sys.stdin.read()")
+    assert cell.text == "''"
+
+
+def test_input_answered(kernel: KernelClient) -> None:
+    msg_id = kernel.start("name = input('who? ')\nname", allow_stdin=True)
+    request = kernel.wait_for("input_request")
+    assert request["content"] == {"prompt": "who? ", "password": False}
+    kernel.send("input_reply", {"value": "ada"})
+    assert Cell(kernel.until_idle(msg_id)).text == "'ada'"
+
+
+def test_input_interrupted(kernel: KernelClient) -> None:
+    msg_id = kernel.start("input()", allow_stdin=True)
+    kernel.wait_for("input_request")
+    kernel.interrupt()
+    messages = kernel.until_idle(msg_id, timeout=15)
+    assert Cell(messages).error["ename"] == "KeyboardInterrupt"
+    assert kernel.run("1").text == "1"
+
+
+def test_fork_in_a_cell_answers_once(kernel: KernelClient) -> None:
+    cell = kernel.run(
+        "import os\nprint('before')\npid = os.fork()\n"
+        "if not pid: print('child'); display('shown')\n"
+        "else: status = os.waitpid(pid, 0)[1]; print('parent', status)\n"
+        "'value'"
+    )
+    assert cell.types.count("execute_reply") == 1
+    assert cell.stdout.count("before") == 1
+    assert cell.stdout.count("child\n") == 1
+    assert "parent 0" in cell.stdout
+    assert [b["text/plain"] for b in cell.bundles] == ["'value'"]
+    assert "'shown'" in cell.stdout
+    cell = kernel.run("pid = os.fork()\nif not pid: 1/0\nos.waitpid(pid, 0)[1] >> 8")
+    assert cell.text == "1"
+    assert "ZeroDivisionError" in cell.stderr
+    assert "multi-threaded" not in cell.stderr
+
+
+def test_multiprocessing_pool(kernel: KernelClient) -> None:
+    cell = kernel.run(
+        "import multiprocessing as mp\n"
+        "def sq(n):\n    print('sq', n, flush=True)\n    return n * n\n"
+        "with mp.get_context('fork').Pool(2) as pool: out = pool.map(sq, range(6))\n"
+        "out"
+    )
+    assert cell.text == "[0, 1, 4, 9, 16, 25]"
+    assert sorted(cell.stdout.splitlines()) == [f"sq {n}" for n in range(6)]
+    assert cell.stderr == ""
+
+
+def test_spawned_process(kernel: KernelClient, tmp_path: Path) -> None:
+    (tmp_path / "work_h9.py").write_text("def f(n):\n    print('n', n)\n    return n\n")
+    cell = kernel.run(
+        "import multiprocessing as mp, work_h9\n"
+        "with mp.get_context('spawn').Pool(1) as p: r = p.map(work_h9.f, [1, 2])\nr"
+    )
+    assert cell.text == "[1, 2]"
+    assert cell.stdout == "n 1\nn 2\n"
+
+
+def test_fork_while_a_thread_prints(kernel: KernelClient) -> None:
+    cell = kernel.run(
+        "import os, threading\nstop = threading.Event()\n"
+        "def chat():\n    while not stop.is_set(): print('t', flush=True)\n"
+        "t = threading.Thread(target=chat); t.start()\n"
+        "codes = []\n"
+        "for _ in range(20):\n    pid = os.fork()\n"
+        "    if not pid: print('child', flush=True); os._exit(7)\n"
+        "    codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+        "stop.set(); t.join(); set(codes)"
+    )
+    assert cell.text == "{7}"
+    assert cell.stdout.count("child\n") == 20
+
+
+def death(zygote: Zygote, kernel: KernelClient, code: str) -> tuple[str, dict]:
+    kernel.start(code)
+    text = ""
+    with pytest.raises(Died):
+        while True:
+            message = kernel.receive()
+            text += message["content"].get("text", "")
+    event = zygote.wait_exit(kernel.pid)
+    return text, {"code": event["code"], "signal": event["signal"]}
+
+
+def test_exit_code_is_reported(zygote: Zygote, kernel: KernelClient) -> None:
+    text, end = death(
+        zygote, kernel, "import os; os.system('echo said'); print('last'); os._exit(7)"
+    )
+    assert text == "said\nlast\n"
+    assert end == {"code": 7, "signal": None}
+
+
+def test_signal_is_reported(zygote: Zygote, kernel: KernelClient) -> None:
+    _, end = death(zygote, kernel, "import ctypes; ctypes.string_at(0)")
+    assert end == {"code": None, "signal": signal.SIGSEGV}
+
+
+def test_end_of_the_socket_ends_the_kernel(zygote: Zygote, tmp_path: Path) -> None:
+    one = zygote.kernel(str(tmp_path))
+    one.run("import atexit; atexit.register(lambda: open('bye', 'w').close())")
+    one.close()
+    assert zygote.wait_exit(one.pid)["code"] == 0
+    assert (tmp_path / "bye").exists()
+
+
+def test_shutdown_request(zygote: Zygote, kernel: KernelClient) -> None:
+    reply = kernel.ask("shutdown_request", {"restart": False})
+    assert reply == {"status": "ok", "restart": False}
+    assert zygote.wait_exit(kernel.pid)["code"] == 0
+
+
+def test_kernels_are_independent(zygote: Zygote, tmp_path: Path) -> None:
+    one, two = zygote.kernel(str(tmp_path)), zygote.kernel(str(tmp_path))
+    one.run("x = 1")
+    assert two.run("x").error["ename"] == "NameError"
+    code = "import random, numpy; random.random(), float(numpy.random.rand())"
+    assert one.run(code).text != two.run(code).text
+    one.start("while True: pass")
+    assert two.run("'free'").text == "'free'"
+    one.interrupt()
+    one.close()
+    two.close()
+
+
+def test_reseed(kernel: KernelClient) -> None:
+    kernel.run("import random, numpy as np, ssl; random.seed(7)")
+    seed = base64.b64encode(os.urandom(32)).decode()
+    reply = kernel.ask("control_request", {"op": "reseed", "seed": seed})
+    assert reply["reseeded"] == ["numpy.random", "ssl"]
+    assert kernel.run("random.random()").text == "0.32383276483316237"
+    kernel.run("np.random.seed(1); random.seed()")
+    reply = kernel.ask("control_request", {"op": "reseed", "seed": seed})
+    assert reply["reseeded"] == ["random", "ssl"]
+    assert kernel.run("bool(np.random.rand() == 0.417022004702574)").text == "True"
+
+
+def test_zygote_refuses_politely(zygote: Zygote) -> None:
+    assert zygote.ask({"op": "ping"}) == {"ok": True}
+    assert zygote.ask({"op": "dance"})["ok"] is False
+    assert zygote.ask({"op": "fork", "id": "x"})["ok"] is False
+    answer = zygote.ask({"op": "warm", "imports": ["no_such_module"], "cells": ["1/0"]})
+    assert answer["ok"]
+    assert len(answer["errors"]) == 2

@@ -1,0 +1,43 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"pandastack/internal/memimage"
+	"pandastack/internal/sandbox"
+	"pandastack/internal/template"
+	"pandastack/templates"
+)
+
+// guestCmdline is the guest kernel's command line; the shim adds the frequency of
+// the time stamp counter. Console output costs an emulated CPU dearly, so the
+// kernel keeps to warnings.
+const guestCmdline = "console=ttyS0 loglevel=4 reboot=t panic=-1 random.trust_cpu=on init_on_free=1"
+
+func newBuilder(ctx context.Context, cfg Config, m *machines, log *slog.Logger) (*template.Builder, error) {
+	agent, _ := guestAgent() // without it everything but a bake works
+	host, err := kernelHost()
+	if err != nil {
+		return nil, err
+	}
+	jail, err := m.bakeJail(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return template.New(template.Config{
+		Data: cfg.DataDir, Recipes: templates.FS,
+		Mirror: cfg.Mirror, SecurityMirror: cfg.SecurityMirror, Log: log,
+		Agent: agent, KernelHost: host, Starter: m.launcher, Cmdline: guestCmdline,
+		Accelerator: m.caps.Accelerator, Jail: jail, Compat: m.compat, Fits: m.fits,
+	})
+}
+
+// warmMemory gives the memory of warm snapshots; the cache keeps it.
+type warmMemory struct{ cache *memimage.Cache }
+
+func (w warmMemory) Open(ctx context.Context, warm sandbox.Warm) (*os.File, func(), error) {
+	f, err := w.cache.Open(ctx, warm.MemoryPath)
+	return f, func() {}, err
+}

@@ -1,0 +1,179 @@
+// Package guest is the agent inside a microVM: it composes kernels, processes,
+// files and the machine itself to one guestproto.Guest.
+package guest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"pandastack/internal/guest/cgroup"
+	"pandastack/internal/guest/files"
+	"pandastack/internal/guest/kernel"
+	"pandastack/internal/guest/proc"
+	"pandastack/internal/guest/reap"
+	"pandastack/internal/guest/resume"
+	"pandastack/internal/guest/usage"
+	"pandastack/internal/guestproto"
+)
+
+// Config of an Agent. The zero values of Groups and Machine fit an ordinary
+// process.
+type Config struct {
+	Version    string
+	Workspace  string
+	Python     string // interpreter of the kernel host
+	PythonPath string // folder that pandastack_kernel is in
+	Env        []string
+	Groups     *cgroup.Tree
+	Machine    bool // the agent is init of a VM
+	Log        *slog.Logger
+}
+
+// Agent implements guestproto.Guest.
+type Agent struct {
+	cfg     Config
+	bootID  string
+	kernels *kernel.Manager
+	proc    proc.Runner
+	files   files.Files
+	resume  resume.System
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+var _ guestproto.Guest = (*Agent)(nil)
+
+// New makes an agent and starts to collect orphans. Its owner calls Close.
+func New(cfg Config) *Agent {
+	a := &Agent{cfg: cfg, files: files.Files{Workspace: cfg.Workspace}}
+	if id, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
+		a.bootID = strings.TrimSpace(string(id))
+	}
+	table := reap.New(func(pid int, status unix.WaitStatus) { a.kernels.Orphan(pid, status) })
+	a.kernels = kernel.New(kernel.Config{
+		Command: a.hostCommand, Cwd: cfg.Workspace, Reap: table, Groups: cfg.Groups, Adjust: victim, Log: cfg.Log,
+	})
+	a.proc = proc.Runner{Env: cfg.Env, Cwd: cfg.Workspace, Reap: table, Groups: cfg.Groups, Adjust: victim}
+	a.resume = resume.System{Reseed: a.kernels.Reseed, Machine: cfg.Machine}
+	ctx, cancel := context.WithCancel(context.Background())
+	a.stop = cancel
+	a.running.Go(func() {
+		if err := table.Run(ctx); err != nil {
+			cfg.Log.Error("collect orphans", "error", err)
+		}
+	})
+	return a
+}
+
+// Close ends the kernels and everything the agent started.
+func (a *Agent) Close() {
+	a.kernels.Close()
+	a.stop()
+	a.running.Wait()
+}
+
+// hostCommand is the kernel host's.
+func (a *Agent) hostCommand() *exec.Cmd {
+	cmd := exec.Command(a.cfg.Python, "-m", "pandastack_kernel", "--zygote-fd", "3")
+	cmd.Env = append(a.cfg.Env[:len(a.cfg.Env):len(a.cfg.Env)], "PYTHONPATH="+a.cfg.PythonPath)
+	cmd.Dir = a.cfg.Workspace
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	return cmd
+}
+
+// victim makes a user's process end before the agent when memory runs out.
+func victim(pid int) {
+	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("500"), 0)
+}
+
+// Hello implements guestproto.Guest.
+func (a *Agent) Hello(context.Context) (guestproto.Hello, error) {
+	return guestproto.Hello{
+		Version: guestproto.Version, Agent: a.cfg.Version, BootID: a.bootID, WarmKernel: a.kernels.HasSpare(),
+	}, nil
+}
+
+// Resume implements guestproto.Guest.
+func (a *Agent) Resume(ctx context.Context, req guestproto.ResumeRequest) (guestproto.ResumeReport, error) {
+	return a.resume.Resume(ctx, req)
+}
+
+// Quiesce implements guestproto.Guest.
+func (a *Agent) Quiesce(context.Context) error { return usage.Quiesce(a.cfg.Machine) }
+
+// Stats implements guestproto.Guest.
+func (a *Agent) Stats(context.Context) (guestproto.Stats, error) { return usage.Stats() }
+
+// Warm implements guestproto.Guest.
+func (a *Agent) Warm(ctx context.Context, req guestproto.WarmRequest) error {
+	return a.kernels.Warm(ctx, req)
+}
+
+// CreateKernel implements guestproto.Guest.
+func (a *Agent) CreateKernel(ctx context.Context, req guestproto.KernelRequest) (guestproto.Kernel, error) {
+	return a.kernels.Create(ctx, req)
+}
+
+// Kernels implements guestproto.Guest.
+func (a *Agent) Kernels(context.Context) ([]guestproto.Kernel, error) { return a.kernels.List(), nil }
+
+// InterruptKernel implements guestproto.Guest.
+func (a *Agent) InterruptKernel(_ context.Context, id string) error { return a.kernels.Interrupt(id) }
+
+// DeleteKernel implements guestproto.Guest.
+func (a *Agent) DeleteKernel(_ context.Context, id string) error { return a.kernels.Delete(id) }
+
+// Execute implements guestproto.Guest.
+func (a *Agent) Execute(ctx context.Context, kernel string, req guestproto.ExecuteRequest, sink func(guestproto.Event) error) error {
+	return a.kernels.Execute(ctx, kernel, req, sink)
+}
+
+// Events implements guestproto.Guest.
+func (a *Agent) Events(ctx context.Context, execution string, after int64, sink func(guestproto.Event) error) error {
+	return a.kernels.Events(ctx, execution, after, sink)
+}
+
+// Exec implements guestproto.Guest.
+func (a *Agent) Exec(ctx context.Context, req guestproto.ExecRequest, sink func(guestproto.ExecEvent) error) error {
+	return a.proc.Exec(ctx, req, sink)
+}
+
+// ReadFile implements guestproto.Guest.
+func (a *Agent) ReadFile(_ context.Context, path string) (guestproto.FileInfo, io.ReadCloser, error) {
+	return a.files.Read(path)
+}
+
+// WriteFile implements guestproto.Guest.
+func (a *Agent) WriteFile(_ context.Context, req guestproto.WriteRequest, body io.Reader) (guestproto.FileInfo, error) {
+	return a.files.Write(req, body)
+}
+
+// ListDir implements guestproto.Guest.
+func (a *Agent) ListDir(_ context.Context, path string) ([]guestproto.FileInfo, error) {
+	return a.files.List(path)
+}
+
+// Stat implements guestproto.Guest.
+func (a *Agent) Stat(_ context.Context, path string) (guestproto.FileInfo, error) {
+	return a.files.Stat(path)
+}
+
+// Serve answers the host on pipe until ctx ends or the pipe does, as a socket
+// may; the port of a machine never ends. It owns pipe.
+func (a *Agent) Serve(ctx context.Context, pipe io.ReadWriteCloser) error {
+	err := guestproto.Serve(ctx, guestproto.Accept(pipe), guestproto.NewHandler(a))
+	if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
+		return nil
+	}
+	return err
+}

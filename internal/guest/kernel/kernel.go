@@ -1,0 +1,352 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pandastack/internal/guest/session"
+	"pandastack/internal/guestproto"
+)
+
+const (
+	startLimit   = 60 * time.Second // a fork, under emulation
+	exitNotice   = 300 * time.Millisecond
+	killLimit    = 5 * time.Second
+	defaultGrace = 3 * time.Second
+)
+
+// kernel is a name, a queue of cells, and the process that runs them, which may
+// be replaced.
+type kernel struct {
+	m         *Manager
+	createdAt time.Time
+
+	startMu sync.Mutex // held while a process is made
+
+	work sync.WaitGroup // goroutines of this kernel
+
+	mu       sync.Mutex
+	id       string
+	cwd      string
+	env      map[string]string
+	proc     *process
+	running  *execution
+	queue    []*execution
+	count    int
+	restarts int
+	lost     bool // state was lost and no cell has been told yet
+	deleted  bool
+}
+
+func (k *kernel) describe() guestproto.Kernel {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	d := guestproto.Kernel{
+		ID: k.id, Language: "python", Cwd: k.cwd, State: guestproto.KernelDead,
+		ExecutionCount: k.count, CreatedAt: k.createdAt, Restarts: k.restarts,
+	}
+	if k.proc != nil {
+		d.PID, d.State = k.proc.pid, guestproto.KernelIdle
+	}
+	if k.running != nil {
+		d.State = guestproto.KernelBusy
+	}
+	return d
+}
+
+func notFound(id string) error {
+	return guestproto.Errorf(guestproto.CodeNotFound, "kernel %.80q does not exist", id)
+}
+
+// enqueue puts x behind the kernel's other cells, or runs it now.
+func (k *kernel) enqueue(x *execution) error {
+	k.mu.Lock()
+	if k.deleted {
+		defer k.mu.Unlock()
+		return notFound(k.id)
+	}
+	if k.running != nil {
+		k.queue = append(k.queue, x)
+		k.mu.Unlock()
+		return nil
+	}
+	k.running = x
+	k.work.Add(1)
+	k.mu.Unlock()
+	k.begin(x)
+	return nil
+}
+
+// nextLocked starts the next waiting cell.
+func (k *kernel) nextLocked() {
+	k.running = nil
+	if len(k.queue) == 0 || k.deleted {
+		return
+	}
+	k.running = k.queue[0]
+	k.queue = k.queue[1:]
+	k.work.Add(1)
+	go k.begin(k.running)
+}
+
+// begin hands the running cell to the process. It counts in k.work.
+func (k *kernel) begin(x *execution) {
+	defer k.work.Done()
+	p, err := k.ensure()
+	if err != nil {
+		k.giveUp(x, err)
+		return
+	}
+	k.mu.Lock()
+	if k.running != x {
+		k.mu.Unlock()
+		return
+	}
+	x.sent, x.started = true, time.Now()
+	x.done.Restarted, k.lost = k.lost, false
+	if x.req.TimeoutMS > 0 {
+		x.timer = time.AfterFunc(time.Duration(x.req.TimeoutMS)*time.Millisecond, func() { k.expire(x, p) })
+	}
+	k.mu.Unlock()
+	err = p.send("execute_request", x.request(), func(id string) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		x.msgID = id
+	})
+	if e := (*guestproto.Error)(nil); errors.As(err, &e) {
+		k.giveUp(x, err)
+	} else if err != nil {
+		k.kill(p) // its reader ends the cell
+	}
+}
+
+// giveUp ends a cell that no process could be given.
+func (k *kernel) giveUp(x *execution, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.running != x {
+		return
+	}
+	x.failure(err)
+	x.done.Status = guestproto.StatusDied
+	k.endLocked(x)
+}
+
+// endLocked finishes the running cell and starts the next.
+func (k *kernel) endLocked(x *execution) {
+	x.finishLocked()
+	k.m.finished(x)
+	k.nextLocked()
+}
+
+// ensure returns a live process, making one if there is none.
+func (k *kernel) ensure() (*process, error) {
+	k.startMu.Lock()
+	defer k.startMu.Unlock()
+	k.mu.Lock()
+	p, id, cwd, env := k.proc, k.id, k.cwd, k.env
+	k.mu.Unlock()
+	if p != nil {
+		select {
+		case <-p.gone:
+			<-p.over
+		default:
+			return p, nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	p, err := k.m.fork(ctx, id, cwd, env)
+	if err != nil {
+		return nil, err
+	}
+	return k.adopt(p)
+}
+
+// adopt makes p the kernel's process.
+func (k *kernel) adopt(p *process) (*process, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.lost {
+		k.restarts++
+	}
+	k.proc = p
+	p.setOwner(k)
+	k.work.Add(2)
+	go func() {
+		defer k.work.Done()
+		p.read()
+	}()
+	go func() {
+		defer k.work.Done()
+		k.watch(p)
+	}()
+	if k.deleted {
+		go k.kill(p)
+		return nil, errGone
+	}
+	return p, nil
+}
+
+// watch waits for the end of p, clears up after it and ends its cell.
+func (k *kernel) watch(p *process) {
+	defer close(p.over)
+	<-p.gone
+	awaitExit(p, exitNotice)
+	k.kill(p) // what it started, and itself if it only closed its socket
+	awaitExit(p, killLimit)
+	_ = p.conn.Close()
+	if err := p.group.Remove(); err != nil {
+		k.m.log.Warn("remove kernel's group", "kernel", k.id, "error", err)
+	}
+	k.ended(p)
+}
+
+func awaitExit(p *process, limit time.Duration) {
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-p.exited:
+	case <-t.C:
+	}
+}
+
+// ended ends the cell that p ran. Those behind it counted on its state and are
+// aborted; a cell that p was not given yet runs in the next process.
+func (k *kernel) ended(p *process) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.proc, k.lost = nil, true
+	x := k.running
+	if x == nil || !x.sent {
+		return
+	}
+	p.mu.Lock()
+	x.done.ExitCode, x.done.Signal = p.exit.Code, p.exit.Signal
+	reason := p.reason
+	p.mu.Unlock()
+	if reason != nil {
+		x.failure(reason)
+	}
+	x.done.Status, x.done.Restarted = guestproto.StatusDied, true
+	k.lost = false // this cell says so
+	for _, waiting := range k.queue {
+		waiting.abortLocked()
+		k.m.finished(waiting)
+	}
+	k.queue = nil
+	k.restarts++
+	k.endLocked(x)
+	if x.timedOut && !k.deleted {
+		k.work.Add(1)
+		go k.revive()
+	}
+}
+
+// revive makes the process that replaces one that was killed at a limit.
+func (k *kernel) revive() {
+	defer k.work.Done()
+	if _, err := k.ensure(); err != nil && !errors.Is(err, errGone) {
+		k.m.log.Warn("restart kernel", "kernel", k.id, "error", err)
+	}
+}
+
+// message takes one message of p.
+func (k *kernel) message(p *process, m message) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	x := k.running
+	if x == nil || p != k.proc || m.Parent.ID != x.msgID {
+		return // late output of a cell that has ended
+	}
+	if x.takeLocked(m) {
+		if x.done.ExecutionCount > 0 {
+			k.count = x.done.ExecutionCount
+		}
+		k.endLocked(x)
+	}
+}
+
+// expire interrupts x at its limit, and kills the process if that did not help.
+func (k *kernel) expire(x *execution, p *process) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.running != x {
+		return
+	}
+	x.timedOut = true
+	grace := defaultGrace
+	if x.req.GraceMS > 0 {
+		grace = time.Duration(x.req.GraceMS) * time.Millisecond
+	}
+	x.timer = time.AfterFunc(grace, func() { k.killFor(x, p) })
+	_ = session.Signal(p.pid, unix.SIGINT)
+}
+
+func (k *kernel) killFor(x *execution, p *process) {
+	k.mu.Lock()
+	current := k.running == x
+	k.mu.Unlock()
+	if current {
+		k.kill(p)
+	}
+}
+
+// kill ends p and everything it started.
+func (k *kernel) kill(p *process) {
+	if p.group != nil {
+		_ = p.group.Kill()
+		return
+	}
+	if err := session.Kill(p.pid); err != nil {
+		k.m.log.Warn("kill kernel", "kernel", k.id, "error", err)
+	}
+}
+
+func (k *kernel) interrupt() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.proc != nil && k.running != nil {
+		_ = session.Signal(k.proc.pid, unix.SIGINT)
+	}
+}
+
+// cancel takes a waiting cell out of the queue and reports whether it was there.
+func (k *kernel) cancel(x *execution) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i, waiting := range k.queue {
+		if waiting == x {
+			k.queue = append(k.queue[:i:i], k.queue[i+1:]...)
+			x.abortLocked()
+			return true
+		}
+	}
+	return false
+}
+
+// remove ends the kernel and returns when nothing of it is left.
+func (k *kernel) remove() {
+	k.mu.Lock()
+	k.deleted = true
+	for _, x := range k.queue {
+		x.abortLocked()
+		k.m.finished(x)
+	}
+	k.queue = nil
+	p := k.proc
+	if x := k.running; x != nil && !x.sent {
+		x.abortLocked()
+		k.m.finished(x)
+		k.running = nil
+	}
+	k.mu.Unlock()
+	if p != nil {
+		k.kill(p)
+	}
+	k.work.Wait()
+}

@@ -1,0 +1,285 @@
+// Package kernel runs Python kernels: processes forked from a warm host, their
+// cells one after another, and every cell's events in a log that outlives the
+// caller's connection.
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pandastack/internal/guest/cgroup"
+	"pandastack/internal/guest/reap"
+	"pandastack/internal/guestproto"
+)
+
+// Defaults of Config.
+const (
+	DefaultLogLimit = 32 << 20
+	keepFinished    = 256
+)
+
+// Config of a Manager.
+type Config struct {
+	// Command makes the kernel host's command; the manager adds descriptor 3.
+	Command func() *exec.Cmd
+	Cwd     string // of kernels that ask for none
+	Reap    *reap.Table
+	Groups  *cgroup.Tree
+	// Adjust is called with each new host process, to make it a better victim
+	// for the out-of-memory killer than the agent. It may be nil.
+	Adjust   func(pid int)
+	LogLimit int64 // bytes of one execution's log; 0 is DefaultLogLimit
+	Log      *slog.Logger
+}
+
+// Manager owns the kernels. Its methods may be called concurrently.
+type Manager struct {
+	cfg      Config
+	log      *slog.Logger
+	children *children
+
+	hostMu sync.Mutex // held while a host is started
+	host   *zygote
+	forks  int // names the groups
+
+	warmMu sync.Mutex // one Warm at a time
+
+	mu       sync.Mutex // after kernel.mu
+	closed   bool
+	kernels  map[string]*kernel // nil while it is being made
+	spare    *kernel
+	cells    map[string]*execution
+	finishes []string // of cells, oldest first
+}
+
+// New makes a manager. Its owner calls Close.
+func New(cfg Config) *Manager {
+	if cfg.LogLimit == 0 {
+		cfg.LogLimit = DefaultLogLimit
+	}
+	if cfg.Adjust == nil {
+		cfg.Adjust = func(int) {}
+	}
+	return &Manager{
+		cfg: cfg, log: cfg.Log, children: newChildren(),
+		kernels: map[string]*kernel{}, cells: map[string]*execution{},
+	}
+}
+
+// zygote returns the live host, starting one if there is none.
+func (m *Manager) zygote() (*zygote, error) {
+	m.hostMu.Lock()
+	defer m.hostMu.Unlock()
+	if m.host != nil {
+		select {
+		case <-m.host.gone:
+		default:
+			return m.host, nil
+		}
+	}
+	m.mu.Lock()
+	closed := m.closed
+	m.mu.Unlock()
+	if closed {
+		return nil, errGone
+	}
+	z, err := startZygote(m.cfg.Reap, m.cfg.Command(), m.children)
+	if err != nil {
+		return nil, err
+	}
+	m.cfg.Adjust(z.cmd.Process.Pid)
+	m.host = z
+	return z, nil
+}
+
+// fork makes a process in a group of its own.
+func (m *Manager) fork(ctx context.Context, id, cwd string, env map[string]string) (*process, error) {
+	z, err := m.zygote()
+	if err != nil {
+		return nil, err
+	}
+	p, err := z.fork(ctx, zygoteCall{ID: id, Cwd: cwd, Env: env})
+	if err != nil {
+		return nil, err
+	}
+	m.hostMu.Lock()
+	m.forks++
+	name := fmt.Sprintf("kernel-%d", m.forks)
+	m.hostMu.Unlock()
+	if p.group, err = m.cfg.Groups.New(name); err == nil {
+		err = p.group.Add(p.pid)
+	}
+	if err != nil {
+		m.log.Warn("kernel runs outside a group", "error", err)
+		_ = p.group.Remove()
+		p.group = nil
+	}
+	if err := m.awaitReady(ctx, p); err != nil {
+		_ = unix.Kill(p.pid, unix.SIGKILL)
+		awaitExit(p, killLimit)
+		_ = p.conn.Close()
+		_ = p.group.Remove()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (m *Manager) awaitReady(ctx context.Context, p *process) error {
+	stop := context.AfterFunc(ctx, func() { _ = p.conn.SetReadDeadline(time.Unix(1, 0)) })
+	err := p.ready()
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	return err
+}
+
+func (m *Manager) newKernel(id, cwd string, env map[string]string) *kernel {
+	return &kernel{m: m, id: id, cwd: cwd, env: maps.Clone(env), createdAt: time.Now()}
+}
+
+// Warm implements guestproto.Guest.
+func (m *Manager) Warm(ctx context.Context, req guestproto.WarmRequest) error {
+	m.warmMu.Lock()
+	defer m.warmMu.Unlock()
+	z, err := m.zygote()
+	if err != nil {
+		return err
+	}
+	a, err := z.call(ctx, zygoteCall{Op: "warm", Imports: req.Imports, Cells: req.Cells}, nil)
+	if err != nil {
+		return err
+	}
+	if len(a.Errors) > 0 {
+		return guestproto.Errorf(guestproto.CodeInvalid, "warm: %s", strings.Join(a.Errors, "; "))
+	}
+	if m.HasSpare() {
+		return nil
+	}
+	return m.makeSpare(ctx)
+}
+
+// makeSpare leaves a kernel that has run a cell, so that its first real one
+// meets no code path for the first time.
+func (m *Manager) makeSpare(ctx context.Context) error {
+	k := m.newKernel("spare", m.cfg.Cwd, nil)
+	if _, err := k.ensure(); err != nil {
+		return err
+	}
+	x := m.newCell(k, guestproto.ExecuteRequest{Code: "1 + 1", Silent: true})
+	err := k.enqueue(x)
+	if err == nil {
+		err = x.log.follow(ctx, 0, func(guestproto.Event) error { return nil })
+	}
+	if err == nil && x.done.Status != guestproto.StatusOK {
+		err = fmt.Errorf("spare kernel's first cell: %s", x.done.Status)
+	}
+	if err != nil {
+		k.remove()
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.spare = k
+	return nil
+}
+
+// HasSpare says whether a warmed kernel waits to be claimed.
+func (m *Manager) HasSpare() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.spare != nil
+}
+
+// Create implements guestproto.Guest.CreateKernel.
+func (m *Manager) Create(ctx context.Context, req guestproto.KernelRequest) (guestproto.Kernel, error) {
+	if err := m.check(&req); err != nil {
+		return guestproto.Kernel{}, err
+	}
+	m.mu.Lock()
+	if _, taken := m.kernels[req.ID]; taken || m.closed {
+		m.mu.Unlock()
+		return guestproto.Kernel{}, guestproto.Errorf(guestproto.CodeExists, "kernel %.80q exists", req.ID)
+	}
+	m.kernels[req.ID] = nil
+	spare := m.spare
+	m.spare = nil
+	m.mu.Unlock()
+
+	k, err := m.start(ctx, spare, req)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil {
+		delete(m.kernels, req.ID)
+		return guestproto.Kernel{}, err
+	}
+	m.kernels[req.ID] = k
+	return k.describe(), nil
+}
+
+// check fills in req's defaults.
+func (m *Manager) check(req *guestproto.KernelRequest) error {
+	if req.ID == "" || len(req.ID) > 128 {
+		return guestproto.Errorf(guestproto.CodeInvalid, "kernel id: want 1 to 128 bytes")
+	}
+	if req.Language != "python" || req.Kind != "" {
+		return guestproto.Errorf(guestproto.CodeUnsupported, "no kernel for language %.40q, kind %.40q", req.Language, req.Kind)
+	}
+	if req.Cwd == "" {
+		req.Cwd = m.cfg.Cwd
+	}
+	if st, err := os.Stat(req.Cwd); err != nil || !st.IsDir() {
+		return guestproto.Errorf(guestproto.CodeNotFound, "working directory %.200q does not exist", req.Cwd)
+	}
+	return nil
+}
+
+// start makes the spare, if there is a live one, or a new kernel into what req
+// asks for.
+func (m *Manager) start(ctx context.Context, spare *kernel, req guestproto.KernelRequest) (*kernel, error) {
+	if spare != nil {
+		err := spare.claim(ctx, req)
+		if err == nil {
+			return spare, nil
+		}
+		m.log.Warn("claim spare kernel", "error", err)
+		spare.remove()
+	}
+	k := m.newKernel(req.ID, req.Cwd, req.Env)
+	if _, err := k.ensure(); err != nil {
+		k.remove()
+		return nil, err
+	}
+	return k, nil
+}
+
+// Close ends all kernels and their host.
+func (m *Manager) Close() {
+	m.mu.Lock()
+	m.closed = true
+	all := make([]*kernel, 0, len(m.kernels)+1)
+	for _, k := range m.kernels {
+		all = append(all, k)
+	}
+	all = append(all, m.spare)
+	m.kernels, m.spare = map[string]*kernel{}, nil
+	m.mu.Unlock()
+	for _, k := range all {
+		if k != nil {
+			k.remove()
+		}
+	}
+	m.hostMu.Lock()
+	defer m.hostMu.Unlock()
+	if m.host != nil {
+		m.host.stop()
+	}
+}

@@ -1,0 +1,199 @@
+package kernel
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"pandastack/internal/guest/cgroup"
+)
+
+// exit is how a process ended.
+type exit struct {
+	Code   int
+	Signal string
+}
+
+// process is one running kernel host and our end of its message socket.
+type process struct {
+	pid   int
+	conn  *net.UnixConn
+	r     *bufio.Reader
+	group *cgroup.Group
+
+	wmu    sync.Mutex // one frame at a time
+	nextID atomic.Int64
+
+	mu      sync.Mutex
+	replies map[string]chan message // control requests in flight
+	owner   *kernel                 // whom messages are for; nil while it is spare
+	reason  error                   // why its reader gave up, if not because it ended
+
+	exited chan struct{} // closed by the host's exit notice, after exit was set
+	exit   exit
+	gone   chan struct{} // closed when its reader ended; it takes no more cells
+	over   chan struct{} // closed when nothing of it is left
+}
+
+func newProcess(conn *net.UnixConn, pid int) *process {
+	return &process{
+		pid:     pid,
+		conn:    conn,
+		r:       bufio.NewReaderSize(conn, 64<<10),
+		replies: map[string]chan message{},
+		exited:  make(chan struct{}),
+		gone:    make(chan struct{}),
+		over:    make(chan struct{}),
+	}
+}
+
+// send writes one request and returns its message id. before, if not nil, runs
+// with that id ahead of any answer.
+func (p *process) send(kind string, content any, before func(id string)) error {
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return err
+	}
+	id := strconv.FormatInt(p.nextID.Add(1), 10)
+	b, err := frame(message{Header: header{ID: id, Type: kind}, Content: raw})
+	if err != nil {
+		return err
+	}
+	if before != nil {
+		before(id)
+	}
+	p.wmu.Lock()
+	defer p.wmu.Unlock()
+	if _, err := p.conn.Write(b); err != nil {
+		return fmt.Errorf("kernel %d: %w", p.pid, err)
+	}
+	return nil
+}
+
+var errGone = errors.New("kernel process ended")
+
+// control asks the host itself for something and waits for its answer.
+func (p *process) control(ctx context.Context, content any) error {
+	answer := make(chan message, 1)
+	var id string
+	err := p.send("control_request", content, func(sent string) {
+		id = sent
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.replies[id] = answer
+	})
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.replies, id)
+	}()
+	if err != nil {
+		return err
+	}
+	select {
+	case m := <-answer:
+		return replyError(m)
+	case <-p.gone:
+		return errGone
+	case <-ctx.Done():
+		return fmt.Errorf("kernel %d does not answer: %w", p.pid, ctx.Err())
+	}
+}
+
+func replyError(m message) error {
+	var c struct {
+		Status string `json:"status"`
+		Error  string `json:"error"`
+		Value  string `json:"evalue"`
+	}
+	if err := json.Unmarshal(m.Content, &c); err != nil {
+		return err
+	}
+	if c.Status == "error" || c.Error != "" {
+		return fmt.Errorf("kernel host refused: %s%s", c.Error, c.Value)
+	}
+	return nil
+}
+
+// ready waits for the host's first message.
+func (p *process) ready() error {
+	b, err := readFrame(p.r)
+	if err != nil {
+		return fmt.Errorf("kernel %d did not start: %w", p.pid, err)
+	}
+	m, err := parseMessage(b)
+	if err == nil && m.Header.Type != "ready" {
+		err = fmt.Errorf("kernel %d began with %.40q", p.pid, m.Header.Type)
+	}
+	return err
+}
+
+// read takes the host's messages until it ends or breaks the protocol, which
+// ends it. Nothing but memory ever makes it wait.
+func (p *process) read() {
+	defer close(p.gone)
+	for {
+		b, err := readFrame(p.r)
+		var m message
+		if err == nil {
+			m, err = parseMessage(b)
+		}
+		if err != nil {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if errors.Is(err, errFrame) {
+				p.reason = err
+			}
+			return
+		}
+		p.deliver(m)
+	}
+}
+
+func (p *process) deliver(m message) {
+	p.mu.Lock()
+	owner, answer := p.owner, p.replies[m.Parent.ID]
+	p.mu.Unlock()
+	switch {
+	case m.Header.Type == "control_reply" && answer != nil:
+		select {
+		case answer <- m:
+		default: // a second answer
+		}
+	case owner != nil:
+		owner.message(p, m)
+	}
+}
+
+func (p *process) setOwner(k *kernel) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.owner = k
+}
+
+// setExit notes how the process ended. Only the first call counts.
+func (p *process) setExit(e exit) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.exited:
+	default:
+		p.exit = e
+		close(p.exited)
+	}
+}
+
+func signalName(n int) string {
+	if name := unix.SignalName(unix.Signal(n)); name != "" {
+		return name
+	}
+	return "signal " + strconv.Itoa(n)
+}

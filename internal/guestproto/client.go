@@ -1,0 +1,261 @@
+package guestproto
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Client is a Guest at the other end of an HTTP transport. It believes nothing
+// a guest says: answers are bounded, decoded into the types of this package and
+// handed on re-encoded, and an answer that breaks the protocol fails its call.
+type Client struct {
+	rt   http.RoundTripper
+	base string
+}
+
+var _ Guest = (*Client)(nil)
+
+// NewClient calls the guest that rt reaches under base, like http://guest.
+func NewClient(rt http.RoundTripper, base string) *Client {
+	return &Client{rt: rt, base: base + pathPrefix}
+}
+
+// send makes one call. The answer is a success; its body is the caller's.
+func (c *Client) send(ctx context.Context, method, path string, body io.Reader, length int64) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return nil, fmt.Errorf("guest %s: %w", path, err)
+	}
+	if length >= 0 {
+		req.ContentLength = length
+	}
+	resp, err := c.rt.RoundTrip(req)
+	if err != nil {
+		return nil, fmt.Errorf("guest %s %s: %w", method, req.URL.Path, err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return nil, refusal(resp)
+}
+
+// maxMessage bounds a refusal's text.
+const maxMessage = 4 << 10
+
+// refusal reads an answer that is not a success.
+func refusal(resp *http.Response) error {
+	var e Error
+	if err := readJSON(resp.Body, 8*maxMessage, &e); err != nil {
+		return fmt.Errorf("guest answered %d without an error body", resp.StatusCode)
+	}
+	return checkError(e)
+}
+
+// checkError makes a guest's refusal fit to be shown.
+func checkError(e Error) *Error {
+	if _, known := codeStatus[e.Code]; !known {
+		e.Code = CodeInternal
+	}
+	if len(e.Message) > maxMessage {
+		e.Message = e.Message[:maxMessage]
+	}
+	e.Message = string(bytes.ToValidUTF8([]byte(e.Message), []byte("\uFFFD")))
+	return &e
+}
+
+// call sends in as JSON, unless it is nil, and decodes the answer into out,
+// unless that is nil.
+func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
+	resp, err := c.sendJSON(ctx, method, path, in)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if out == nil {
+		return nil
+	}
+	return c.decode(path, resp.Body, out)
+}
+
+func (c *Client) decode(path string, r io.Reader, out any) error {
+	if err := readJSON(r, MaxJSON, out); err != nil {
+		return fmt.Errorf("guest %s: bad answer: %w", path, err)
+	}
+	return nil
+}
+
+func (c *Client) sendJSON(ctx context.Context, method, path string, in any) (*http.Response, error) {
+	if in == nil {
+		return c.send(ctx, method, path, nil, -1)
+	}
+	b, err := json.Marshal(in)
+	if err != nil {
+		return nil, fmt.Errorf("guest %s: %w", path, err)
+	}
+	return c.send(ctx, method, path, bytes.NewReader(b), int64(len(b)))
+}
+
+// Hello implements Guest.
+func (c *Client) Hello(ctx context.Context) (h Hello, err error) {
+	err = c.call(ctx, "GET", "/hello", nil, &h)
+	if err == nil && (h.Version < 1 || h.Version > Version) {
+		err = fmt.Errorf("guest speaks protocol version %d, this host at most %d", h.Version, Version)
+	}
+	return h, err
+}
+
+// Resume implements Guest.
+func (c *Client) Resume(ctx context.Context, req ResumeRequest) (r ResumeReport, err error) {
+	err = c.call(ctx, "POST", "/resume", req, &r)
+	return r, err
+}
+
+// Quiesce implements Guest.
+func (c *Client) Quiesce(ctx context.Context) error {
+	return c.call(ctx, "POST", "/quiesce", nil, nil)
+}
+
+// Stats implements Guest.
+func (c *Client) Stats(ctx context.Context) (s Stats, err error) {
+	err = c.call(ctx, "GET", "/stats", nil, &s)
+	return s, err
+}
+
+// Warm implements Guest.
+func (c *Client) Warm(ctx context.Context, req WarmRequest) error {
+	return c.call(ctx, "POST", "/warm", req, nil)
+}
+
+// CreateKernel implements Guest.
+func (c *Client) CreateKernel(ctx context.Context, req KernelRequest) (k Kernel, err error) {
+	err = c.call(ctx, "POST", "/kernels", req, &k)
+	return k, err
+}
+
+// Kernels implements Guest.
+func (c *Client) Kernels(ctx context.Context) (ks []Kernel, err error) {
+	err = c.call(ctx, "GET", "/kernels", nil, &ks)
+	return ks, err
+}
+
+// InterruptKernel implements Guest.
+func (c *Client) InterruptKernel(ctx context.Context, id string) error {
+	return c.call(ctx, "POST", "/kernels/"+url.PathEscape(id)+"/interrupt", nil, nil)
+}
+
+// DeleteKernel implements Guest.
+func (c *Client) DeleteKernel(ctx context.Context, id string) error {
+	return c.call(ctx, "DELETE", "/kernels/"+url.PathEscape(id), nil, nil)
+}
+
+// Execute implements Guest.
+func (c *Client) Execute(ctx context.Context, kernel string, req ExecuteRequest, sink func(Event) error) error {
+	resp, err := c.sendJSON(ctx, "POST", "/kernels/"+url.PathEscape(kernel)+"/execute", req)
+	if err != nil {
+		return err
+	}
+	return followEvents(resp.Body, 0, sink)
+}
+
+// Events implements Guest.
+func (c *Client) Events(ctx context.Context, execution string, after int64, sink func(Event) error) error {
+	path := "/executions/" + url.PathEscape(execution) + "/events?after=" + strconv.FormatInt(after, 10)
+	resp, err := c.send(ctx, "GET", path, nil, -1)
+	if err != nil {
+		return err
+	}
+	return followEvents(resp.Body, after, sink)
+}
+
+// Exec implements Guest.
+func (c *Client) Exec(ctx context.Context, req ExecRequest, sink func(ExecEvent) error) error {
+	resp, err := c.sendJSON(ctx, "POST", "/exec", req)
+	if err != nil {
+		return err
+	}
+	return followExec(resp.Body, sink)
+}
+
+func pathQuery(path string) string { return "?path=" + url.QueryEscape(path) }
+
+// ReadFile implements Guest. The body fails unless it has exactly the size that
+// the info says.
+func (c *Client) ReadFile(ctx context.Context, path string) (info FileInfo, body io.ReadCloser, err error) {
+	resp, err := c.send(ctx, "GET", "/file"+pathQuery(path), nil, -1)
+	if err != nil {
+		return info, nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	head, err := url.QueryUnescape(resp.Header.Get(infoHeader))
+	if err != nil {
+		return info, nil, fmt.Errorf("guest file header: %w", err)
+	}
+	if err := json.Unmarshal([]byte(head), &info); err != nil {
+		return info, nil, fmt.Errorf("guest file header: %w", err)
+	}
+	if info.Size < 0 || resp.ContentLength != info.Size {
+		return info, nil, fmt.Errorf("guest file: size %d, length %d", info.Size, resp.ContentLength)
+	}
+	return info, resp.Body, checkFile(info) // net/http holds the body to its length
+}
+
+// WriteFile implements Guest.
+func (c *Client) WriteFile(ctx context.Context, req WriteRequest, body io.Reader) (info FileInfo, err error) {
+	path := "/file" + pathQuery(req.Path) + "&mode=" + strconv.FormatUint(uint64(req.Mode), 8)
+	if req.NoSync {
+		path += "&nosync=1"
+	}
+	resp, err := c.send(ctx, "PUT", path, body, -1)
+	if err != nil {
+		return info, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if err := c.decode("/file", resp.Body, &info); err != nil {
+		return info, err
+	}
+	return info, checkFile(info)
+}
+
+// ListDir implements Guest.
+func (c *Client) ListDir(ctx context.Context, path string) (infos []FileInfo, err error) {
+	if err := c.call(ctx, "GET", "/dir"+pathQuery(path), nil, &infos); err != nil {
+		return nil, err
+	}
+	for _, info := range infos {
+		if err := checkFile(info); err != nil {
+			return nil, err
+		}
+	}
+	return infos, nil
+}
+
+// Stat implements Guest.
+func (c *Client) Stat(ctx context.Context, path string) (info FileInfo, err error) {
+	if err := c.call(ctx, "GET", "/stat"+pathQuery(path), nil, &info); err != nil {
+		return info, err
+	}
+	return info, checkFile(info)
+}
+
+func checkFile(info FileInfo) error {
+	if info.Size < 0 || len(info.Name) > MaxPath || len(info.Path) > 2*MaxPath || len(info.Link) > MaxPath || len(info.Mode) > 32 {
+		return errors.New("guest file: impossible file info")
+	}
+	if !utf8.ValidString(info.Mode) {
+		return errors.New("guest file: mode is no text")
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package guestproto
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+var (
+	errLine = errors.New("guest stream: line too long")
+	errEnd  = errors.New("guest stream: ended before its last event")
+)
+
+// eachLine calls f with each line of at most MaxEvent bytes until f says that
+// it was the last. It closes body.
+func eachLine(body io.ReadCloser, f func(line []byte) (last bool, err error)) error {
+	defer func() { _ = body.Close() }()
+	r := bufio.NewReaderSize(body, 32<<10)
+	var long []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(long)+len(part) > MaxEvent {
+			return errLine
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			long = append(long, part...)
+			continue
+		}
+		if errors.Is(err, io.EOF) {
+			return errEnd
+		}
+		if err != nil {
+			return fmt.Errorf("guest stream: %w", err)
+		}
+		if long != nil {
+			part = append(long, part...)
+		}
+		if last, err := f(part); last || err != nil {
+			return err
+		}
+		long = nil
+	}
+}
+
+// followEvents hands a stream of events to sink, whose first one is after+1.
+func followEvents(body io.ReadCloser, after int64, sink func(Event) error) error {
+	return eachLine(body, func(line []byte) (bool, error) {
+		e, err := decodeEvent(line, after)
+		if err != nil {
+			return false, err
+		}
+		after = e.Seq
+		return e.Type == EventDone, sink(e)
+	})
+}
+
+// decodeEvent reads one line of a stream whose last sequence number was after.
+// The event it returns holds nothing of the line but what its type says, and
+// its content is JSON without line breaks.
+func decodeEvent(line []byte, after int64) (Event, error) {
+	var e struct {
+		Event
+		Failed *Error `json:"failed"`
+	}
+	if !utf8.Valid(line) {
+		return Event{}, errors.New("guest event: not UTF-8")
+	}
+	if err := json.Unmarshal(line, &e); err != nil {
+		return Event{}, fmt.Errorf("guest event: %w", err)
+	}
+	if e.Failed != nil {
+		return Event{}, checkError(*e.Failed)
+	}
+	if e.Seq != after+1 && (e.Type != EventDropped || e.Seq <= after) {
+		return Event{}, fmt.Errorf("guest event: %d follows %d", e.Seq, after)
+	}
+	content, err := recode(e.Type, e.Content, after)
+	if err != nil {
+		return Event{}, fmt.Errorf("guest event %d: %w", e.Seq, err)
+	}
+	return Event{Seq: e.Seq, Type: e.Type, Content: content}, nil
+}
+
+// recode passes content through the Go type of its event.
+func recode(event string, content []byte, after int64) (json.RawMessage, error) {
+	switch event {
+	case EventStream:
+		return through(content, func(s *Stream) bool { return s.Name == "stdout" || s.Name == "stderr" })
+	case EventDisplay, EventUpdateDisplay, EventResult:
+		return through(content, func(d *Display) bool { return d.Data != nil })
+	case EventError:
+		return through[CellError](content, nil)
+	case EventClearOutput:
+		return through[ClearOutput](content, nil)
+	case EventComm:
+		return through(content, func(c *Comm) bool {
+			return c.MsgType == "comm_open" || c.MsgType == "comm_msg" || c.MsgType == "comm_close"
+		})
+	case EventDropped:
+		return through(content, func(d *Dropped) bool { return d.First == after+1 && d.Bytes >= 0 })
+	case EventDone:
+		return through(content, knownDone)
+	}
+	return nil, fmt.Errorf("unknown type %.40q", event)
+}
+
+func knownDone(d *Done) bool {
+	switch d.Status {
+	case StatusOK, StatusError, StatusTimeout, StatusDied, StatusAborted:
+		return d.Dropped >= 0 && d.DurationMS >= 0 && len(d.Signal) < 32
+	}
+	return false
+}
+
+func through[T any](content []byte, ok func(*T) bool) (json.RawMessage, error) {
+	var v T
+	if len(content) == 0 {
+		return nil, errors.New("no content")
+	}
+	if err := json.Unmarshal(content, &v); err != nil {
+		return nil, err
+	}
+	if ok != nil && !ok(&v) {
+		return nil, errors.New("content does not fit its type")
+	}
+	b, err := json.Marshal(v)
+	if len(b) > MaxEvent {
+		return nil, errLine
+	}
+	return b, err
+}
+
+// followExec hands a stream of process events to sink.
+func followExec(body io.ReadCloser, sink func(ExecEvent) error) error {
+	return eachLine(body, func(line []byte) (bool, error) {
+		e, err := decodeExec(line)
+		if err != nil {
+			return false, err
+		}
+		return e.Type == ExecExit, sink(e)
+	})
+}
+
+func decodeExec(line []byte) (ExecEvent, error) {
+	var e struct {
+		ExecEvent
+		Failed *Error `json:"failed"`
+	}
+	if err := json.Unmarshal(line, &e); err != nil {
+		return ExecEvent{}, fmt.Errorf("guest process event: %w", err)
+	}
+	if e.Failed != nil {
+		return ExecEvent{}, checkError(*e.Failed)
+	}
+	switch {
+	case e.Type == ExecStdout || e.Type == ExecStderr:
+		return ExecEvent{Type: e.Type, Data: e.Data}, nil
+	case e.Type == ExecExit && len(e.Signal) < 32 && e.DurationMS >= 0:
+		return e.ExecEvent, nil
+	}
+	return ExecEvent{}, fmt.Errorf("guest process event: bad event of type %.40q", e.Type)
+}

@@ -1,0 +1,323 @@
+// Package guestproto is the protocol between the host and the agent inside a
+// microVM: the record stream both ends speak over one byte pipe, and the HTTP
+// calls that run inside it. It is versioned and additive, because an old
+// snapshot carries an old agent.
+//
+// Guest is the whole of what the agent offers. The agent implements it; the
+// shim's Client speaks it over the record stream and serves it again, decoded
+// and checked, to the server with the same Handler. So bytes written by a
+// guest end in the shim.
+package guestproto
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"time"
+)
+
+// Version is the protocol's version. A host accepts every agent whose version
+// is at most its own.
+const Version = 1
+
+// Limits that both ends hold. The host enforces them on whatever a guest sends.
+const (
+	MaxRecord = 32 << 10 // payload bytes of one record
+	MaxEvent  = 24 << 20 // bytes of one JSON event line
+	MaxJSON   = 4 << 20  // bytes of any other JSON answer
+	MaxPath   = 4096
+)
+
+// Guest is what an agent does for its host. Every method may be called
+// concurrently. Errors are *Error where the guest refused, anything else is the
+// transport's.
+type Guest interface {
+	// Hello says who the agent is. It has no effect.
+	Hello(ctx context.Context) (Hello, error)
+	// Resume must be called after every cont (design §4.5) before anything
+	// else. A failed step fails the call; the VM is then to be discarded.
+	Resume(ctx context.Context, req ResumeRequest) (ResumeReport, error)
+	// Quiesce syncs the disks and drops the page cache, for a snapshot.
+	Quiesce(ctx context.Context) error
+	// Stats reports what the guest uses.
+	Stats(ctx context.Context) (Stats, error)
+
+	// Warm readies the Python kernel host for a snapshot: it imports, runs the
+	// cells, and leaves one spare kernel that the next CreateKernel claims. A
+	// second call warms further and keeps the spare it has.
+	Warm(ctx context.Context, req WarmRequest) error
+
+	// CreateKernel starts a kernel (or claims the warm one) and returns when it
+	// answers. A second call with the same ID is refused with CodeExists.
+	CreateKernel(ctx context.Context, req KernelRequest) (Kernel, error)
+	Kernels(ctx context.Context) ([]Kernel, error)
+	// InterruptKernel sends SIGINT to the kernel's running cell.
+	InterruptKernel(ctx context.Context, id string) error
+	// DeleteKernel ends the kernel and its processes and returns when they are gone.
+	DeleteKernel(ctx context.Context, id string) error
+
+	// Execute runs one cell and calls sink with each event in order, the last
+	// one EventDone. Cells of a kernel run one after another. Execute returns
+	// after EventDone was delivered; losing the caller does not end the cell.
+	Execute(ctx context.Context, kernel string, req ExecuteRequest, sink func(Event) error) error
+	// Events replays an execution's events with Seq > after, then follows it to its end.
+	Events(ctx context.Context, execution string, after int64, sink func(Event) error) error
+
+	// Exec runs a fresh process and calls sink with its output as it comes and
+	// last with ExecExit. The process group dies when ctx is cancelled.
+	Exec(ctx context.Context, req ExecRequest, sink func(ExecEvent) error) error
+
+	// ReadFile opens a regular file. The caller closes the body.
+	ReadFile(ctx context.Context, path string) (FileInfo, io.ReadCloser, error)
+	// WriteFile replaces a file as a whole: the old content stays until all of
+	// the new one is written (and fsynced, unless req.NoSync), then renames.
+	// Missing parent folders are made.
+	WriteFile(ctx context.Context, req WriteRequest, body io.Reader) (FileInfo, error)
+	ListDir(ctx context.Context, path string) ([]FileInfo, error)
+	Stat(ctx context.Context, path string) (FileInfo, error)
+}
+
+// Hello is the agent's introduction.
+type Hello struct {
+	Version int    `json:"version"`
+	Agent   string `json:"agent"` // build version
+	BootID  string `json:"boot_id"`
+	// WarmKernel is true when a warmed kernel waits to be claimed.
+	WarmKernel bool `json:"warm_kernel"`
+}
+
+// ResumeRequest carries what a guest cannot know after it stood still.
+type ResumeRequest struct {
+	WallClockNS int64 `json:"wall_clock_ns"` // Unix time, nanoseconds
+	// Reseed is set where the state may exist twice: template start, fork,
+	// restored snapshot. Seed is 32 or more fresh random bytes.
+	Reseed    bool   `json:"reseed"`
+	Seed      []byte `json:"seed,omitempty"`
+	Hostname  string `json:"hostname,omitempty"`
+	MachineID string `json:"machine_id,omitempty"` // 32 hex digits
+}
+
+// ResumeReport says what was done and how long each step took.
+type ResumeReport struct {
+	Steps []Step `json:"steps"`
+}
+
+// Step is one named, timed step.
+type Step struct {
+	Name string  `json:"name"`
+	MS   float64 `json:"ms"`
+}
+
+// Stats is the guest's own view of its resources, in bytes and seconds.
+type Stats struct {
+	MemTotal     int64   `json:"mem_total"`
+	MemAvailable int64   `json:"mem_available"`
+	DiskTotal    int64   `json:"disk_total"`
+	DiskFree     int64   `json:"disk_free"`
+	CPUSeconds   float64 `json:"cpu_seconds"` // user + system since boot
+	Uptime       float64 `json:"uptime"`
+	Processes    int     `json:"processes"`
+}
+
+// WarmRequest says what every kernel of a template has done before it is used.
+type WarmRequest struct {
+	Imports []string `json:"imports,omitempty"`
+	Cells   []string `json:"cells,omitempty"`
+}
+
+// KernelRequest asks for a kernel. Language is "python"; an empty Cwd is
+// /workspace. Kind is "" for the language's default host.
+type KernelRequest struct {
+	ID       string            `json:"id"`
+	Language string            `json:"language"`
+	Kind     string            `json:"kind,omitempty"`
+	Cwd      string            `json:"cwd,omitempty"`
+	Env      map[string]string `json:"env,omitempty"`
+}
+
+// Kernel states.
+const (
+	KernelIdle = "idle"
+	KernelBusy = "busy"
+	KernelDead = "dead"
+)
+
+// Kernel is one live kernel.
+type Kernel struct {
+	ID             string    `json:"id"`
+	Language       string    `json:"language"`
+	Cwd            string    `json:"cwd"`
+	State          string    `json:"state"`
+	PID            int       `json:"pid"`
+	ExecutionCount int       `json:"execution_count"`
+	CreatedAt      time.Time `json:"created_at"`
+	Restarts       int       `json:"restarts"`
+}
+
+// ExecuteRequest is one cell. ID names the execution for Events; a call with
+// the ID of an execution that exists attaches to it and runs nothing.
+type ExecuteRequest struct {
+	ID     string `json:"id"`
+	Code   string `json:"code"`
+	Silent bool   `json:"silent,omitempty"` // no history, no count, no results
+	// TimeoutMS 0 means no limit. At the limit the cell gets SIGINT; GraceMS
+	// (default 3000) later the kernel is killed and started afresh.
+	TimeoutMS int64 `json:"timeout_ms,omitempty"`
+	GraceMS   int64 `json:"grace_ms,omitempty"`
+}
+
+// Event types. Those with a Jupyter name are its iopub message types and carry
+// that message's content.
+const (
+	EventStream        = "stream"
+	EventDisplay       = "display_data"
+	EventUpdateDisplay = "update_display_data"
+	EventResult        = "execute_result"
+	EventError         = "error"
+	EventClearOutput   = "clear_output"
+	EventComm          = "comm"
+	EventDropped       = "dropped" // content Dropped
+	EventDone          = "done"
+)
+
+// Event is one entry of an execution's log. Content is a Jupyter message's
+// content, or a Done.
+type Event struct {
+	Seq     int64           `json:"seq"` // from 1, without gaps but for EventDropped
+	Type    string          `json:"type"`
+	Content json.RawMessage `json:"content"`
+}
+
+// Dropped is the content of EventDropped, which stands for the events First to
+// its own Seq: the log's limit did not keep them.
+type Dropped struct {
+	First int64 `json:"first"`
+	Bytes int64 `json:"bytes"`
+}
+
+// Comm is the content of EventComm: one of Jupyter's comm messages.
+type Comm struct {
+	MsgType    string          `json:"msg_type"` // comm_open, comm_msg or comm_close
+	CommID     string          `json:"comm_id"`
+	TargetName string          `json:"target_name,omitempty"`
+	Data       json.RawMessage `json:"data,omitempty"`
+}
+
+// ClearOutput is the content of EventClearOutput.
+type ClearOutput struct {
+	Wait bool `json:"wait"`
+}
+
+// Stream is the content of EventStream.
+type Stream struct {
+	Name string `json:"name"` // stdout or stderr
+	Text string `json:"text"`
+}
+
+// Display is the content of EventDisplay, EventUpdateDisplay and EventResult.
+type Display struct {
+	Data           map[string]json.RawMessage `json:"data"`
+	Metadata       map[string]json.RawMessage `json:"metadata,omitempty"`
+	Transient      map[string]json.RawMessage `json:"transient,omitempty"`
+	ExecutionCount int                        `json:"execution_count,omitempty"`
+}
+
+// CellError is the content of EventError.
+type CellError struct {
+	Name      string   `json:"ename"`
+	Value     string   `json:"evalue"`
+	Traceback []string `json:"traceback"` // lines, with ANSI colours
+}
+
+// Execution outcomes.
+const (
+	StatusOK      = "ok"
+	StatusError   = "error"   // the cell raised
+	StatusTimeout = "timeout" // it was interrupted or killed at its limit
+	StatusDied    = "died"    // its kernel ended under it
+	StatusAborted = "aborted" // never started: the kernel went away first
+)
+
+// Done ends an execution.
+type Done struct {
+	Status         string  `json:"status"`
+	ExecutionCount int     `json:"execution_count"`
+	DurationMS     float64 `json:"duration_ms"`
+	// Restarted says that the kernel's state was lost and the next cell runs in a fresh one.
+	Restarted bool `json:"restarted,omitempty"`
+	// ExitCode and Signal say how a kernel that died ended.
+	ExitCode int    `json:"exit_code,omitempty"`
+	Signal   string `json:"signal,omitempty"`
+	// Dropped counts bytes of events that the log's limit did not keep.
+	Dropped int64 `json:"dropped,omitempty"`
+}
+
+// ExecRequest runs one process. Exactly one of Shell (a line for /bin/sh -c)
+// and Argv is set. An empty Cwd is /workspace.
+type ExecRequest struct {
+	Shell     string            `json:"shell,omitempty"`
+	Argv      []string          `json:"argv,omitempty"`
+	Cwd       string            `json:"cwd,omitempty"`
+	Env       map[string]string `json:"env,omitempty"`
+	Stdin     []byte            `json:"stdin,omitempty"`
+	TimeoutMS int64             `json:"timeout_ms,omitempty"`
+}
+
+// ExecEvent types.
+const (
+	ExecStdout = "stdout"
+	ExecStderr = "stderr"
+	ExecExit   = "exit"
+)
+
+// ExecEvent is output of a process, or its end.
+type ExecEvent struct {
+	Type string `json:"type"`
+	Data []byte `json:"data,omitempty"`
+	// The rest is set on ExecExit. ExitCode is -1 when a signal ended it.
+	ExitCode   int     `json:"exit_code"`
+	Signal     string  `json:"signal,omitempty"`
+	TimedOut   bool    `json:"timed_out,omitempty"`
+	DurationMS float64 `json:"duration_ms,omitempty"`
+}
+
+// WriteRequest says where a file goes. Paths: absolute ones mean the whole
+// guest; relative ones resolve under /workspace and may not leave it.
+type WriteRequest struct {
+	Path   string
+	Mode   uint32 // permission bits; 0 keeps the old file's, or 0644
+	NoSync bool
+}
+
+// FileInfo describes one file.
+type FileInfo struct {
+	Name  string `json:"name"`
+	Path  string `json:"path"`
+	IsDir bool   `json:"is_dir"`
+	Size  int64  `json:"size"`
+	Mode  string `json:"mode"`  // as ls prints it: -rw-r--r--
+	MTime int64  `json:"mtime"` // Unix seconds
+	Link  string `json:"link,omitempty"`
+}
+
+// Error is a refusal by the guest.
+type Error struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Error codes. Status gives the HTTP status each travels under.
+const (
+	CodeInvalid     = "invalid"      // 400
+	CodeNotFound    = "not_found"    // 404
+	CodeExists      = "exists"       // 409
+	CodeIsDirectory = "is_directory" // 409
+	CodeNotDir      = "not_directory"
+	CodePathEscape  = "path_escape" // 403
+	CodePermission  = "permission"  // 403
+	CodeNoSpace     = "no_space"    // 507
+	CodeUnsupported = "unsupported" // 501
+	CodeInternal    = "internal"    // 500
+)

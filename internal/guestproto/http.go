@@ -1,0 +1,162 @@
+package guestproto
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// The calls, all below /v1:
+//
+//	GET    /hello                        Hello
+//	POST   /resume                       ResumeRequest -> ResumeReport
+//	POST   /quiesce
+//	GET    /stats                        Stats
+//	POST   /warm                         WarmRequest
+//	GET    /kernels                      []Kernel
+//	POST   /kernels                      KernelRequest -> Kernel
+//	DELETE /kernels/{id}
+//	POST   /kernels/{id}/interrupt
+//	POST   /kernels/{id}/execute         ExecuteRequest -> lines of Event
+//	GET    /executions/{id}/events       ?after=N -> lines of Event
+//	POST   /exec                         ExecRequest -> lines of ExecEvent
+//	GET    /file                         ?path= -> raw body; its FileInfo in a header
+//	PUT    /file                         ?path=&mode=&nosync= raw body -> FileInfo
+//	GET    /dir                          ?path= -> []FileInfo
+//	GET    /stat                         ?path= -> FileInfo
+//
+// Bodies are JSON unless they say otherwise. A refusal is an Error under
+// Status(code); where lines have been sent before, it is a last line
+// {"failed": Error}.
+const (
+	pathPrefix = "/v1"
+	infoHeader = "Pandastack-File"
+	linesType  = "application/x-ndjson"
+)
+
+// Flow control and frames sized for a pipe where every turn is dear.
+const (
+	streamWindow = 4 << 20
+	connWindow   = 16 << 20
+	maxFrame     = 1<<20 - 1
+)
+
+var codeStatus = map[string]int{
+	CodeInvalid:     http.StatusBadRequest,
+	CodeNotFound:    http.StatusNotFound,
+	CodeExists:      http.StatusConflict,
+	CodeIsDirectory: http.StatusConflict,
+	CodeNotDir:      http.StatusConflict,
+	CodePathEscape:  http.StatusForbidden,
+	CodePermission:  http.StatusForbidden,
+	CodeNoSpace:     http.StatusInsufficientStorage,
+	CodeUnsupported: http.StatusNotImplemented,
+	CodeInternal:    http.StatusInternalServerError,
+}
+
+// Status is the HTTP status that an error code travels under; 500 for one that
+// is not known.
+func Status(code string) int {
+	if s, ok := codeStatus[code]; ok {
+		return s
+	}
+	return http.StatusInternalServerError
+}
+
+// Errorf makes a refusal.
+func Errorf(code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// asError turns any error into one that may travel.
+func asError(err error) *Error {
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &Error{Code: CodeInternal, Message: "the caller went away"}
+	}
+	return &Error{Code: CodeInternal, Message: err.Error()}
+}
+
+func http2Config() *http.HTTP2Config {
+	return &http.HTTP2Config{
+		MaxConcurrentStreams:          1000,
+		MaxReceiveBufferPerConnection: connWindow,
+		MaxReceiveBufferPerStream:     streamWindow,
+		MaxReadFrameSize:              maxFrame,
+	}
+}
+
+// Transport speaks HTTP/2 over connections that dial makes, one at a time; a
+// connection that fails is replaced by the next call.
+func Transport(dial func(context.Context) (net.Conn, error)) *http.Transport {
+	t := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		Protocols:   new(http.Protocols),
+		HTTP2:       http2Config(),
+
+		DisableCompression: true,
+	}
+	t.Protocols.SetUnencryptedHTTP2(true)
+	return t
+}
+
+// NewServer answers with handler over unencrypted HTTP/2. The caller runs
+// Serve on its listener and ends it with Close.
+func NewServer(handler http.Handler) *http.Server {
+	s := &http.Server{Handler: handler, Protocols: new(http.Protocols), HTTP2: http2Config()}
+	s.Protocols.SetUnencryptedHTTP2(true)
+	s.ErrorLog = nil
+	return s
+}
+
+// Serve answers on l until ctx ends or l fails.
+func Serve(ctx context.Context, l net.Listener, handler http.Handler) error {
+	s := NewServer(handler)
+	s.BaseContext = func(net.Listener) context.Context { return ctx }
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+	defer stop()
+	err := s.Serve(l)
+	if ctx.Err() != nil && errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	_ = s.Close()
+	return err
+}
+
+// line is what streams carry besides events.
+type failedLine struct {
+	Failed *Error `json:"failed"`
+}
+
+// flushDelay is how long an event may wait for others to share a write with.
+const flushDelay = time.Millisecond
+
+// appendEvent writes e as a line. Content was checked by whoever made e to be
+// JSON without line breaks.
+func appendEvent(b []byte, e Event) []byte {
+	b = fmt.Appendf(b, `{"seq":%d,"type":%q,"content":`, e.Seq, e.Type)
+	if len(e.Content) == 0 {
+		b = append(b, "null"...)
+	}
+	b = append(b, e.Content...)
+	return append(b, '}', '\n')
+}
+
+func readJSON(r io.Reader, limit int64, v any) error {
+	b, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return err
+	}
+	if int64(len(b)) > limit {
+		return fmt.Errorf("more than %d bytes of JSON", limit)
+	}
+	return json.Unmarshal(b, v)
+}

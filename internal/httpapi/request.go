@@ -1,0 +1,127 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"pandastack/api"
+	"pandastack/internal/panda"
+)
+
+// record is what the log says of one request.
+type record struct {
+	http.ResponseWriter
+	id     string
+	status int
+	bytes  int64
+
+	mu  sync.Mutex
+	err error // why it was refused or failed
+}
+
+type recordKey struct{}
+
+// Note keeps err for the request's line in the log.
+func Note(ctx context.Context, err error) {
+	rec, ok := ctx.Value(recordKey{}).(*record)
+	if !ok {
+		return
+	}
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.err = err
+}
+
+func (rec *record) WriteHeader(status int) {
+	if rec.status == 0 && status >= 200 {
+		rec.status = status
+	}
+	rec.ResponseWriter.WriteHeader(status)
+}
+
+func (rec *record) Write(p []byte) (int, error) {
+	if rec.status == 0 {
+		rec.status = http.StatusOK
+	}
+	n, err := rec.ResponseWriter.Write(p)
+	rec.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap lets http.ResponseController through.
+func (rec *record) Unwrap() http.ResponseWriter { return rec.ResponseWriter }
+
+// logged gives every request an id and one line in the log, and turns a panic
+// into an answer.
+func (s *Server) logged(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rec := &record{ResponseWriter: w, id: requestID(r)}
+		w.Header().Set("X-Request-Id", rec.id)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		r = r.WithContext(context.WithValue(r.Context(), recordKey{}, rec))
+		start := time.Now()
+		defer func() {
+			panicked := recover()
+			begun := rec.status != 0
+			if panicked != nil && panicked != http.ErrAbortHandler {
+				answerPanic(rec, r, panicked)
+			}
+			s.log(rec, r, time.Since(start))
+			if panicked != nil && begun {
+				panic(http.ErrAbortHandler) // cuts the half-sent answer off
+			}
+		}()
+		next.ServeHTTP(rec, r)
+	})
+}
+
+// answerPanic says "internal" where an answer can still be given.
+func answerPanic(rec *record, r *http.Request, panicked any) {
+	err := &panda.Error{
+		Code:    api.CodeInternal,
+		Message: "the server failed on this request",
+		Cause:   fmt.Errorf("panic: %v\n%s", panicked, debug.Stack()),
+	}
+	if rec.status == 0 {
+		WriteError(rec, r, err)
+		return
+	}
+	Note(r.Context(), err)
+}
+
+func (s *Server) log(rec *record, r *http.Request, took time.Duration) {
+	rec.mu.Lock()
+	err := rec.err
+	rec.mu.Unlock()
+	level := slog.LevelInfo
+	attrs := []slog.Attr{
+		slog.String("request", rec.id), slog.String("method", r.Method), slog.String("path", r.URL.Path),
+		slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes),
+		slog.Float64("ms", float64(took.Microseconds())/1000),
+	}
+	if err != nil {
+		attrs = append(attrs, slog.String("code", panda.CodeOf(err)), slog.String("error", err.Error()))
+		if rec.status >= 500 {
+			level = slog.LevelError
+		}
+	}
+	s.cfg.Log.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+// requestID takes the caller's id when it is fit for a log, so that one id
+// follows a call through several programs.
+func requestID(r *http.Request) string {
+	id := r.Header.Get("X-Request-Id")
+	fit := id != "" && len(id) <= 64 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == ""
+	if fit {
+		return id
+	}
+	return strings.ToLower(rand.Text()[:16])
+}

@@ -1,0 +1,4 @@
+package durable
+
+// sysSyncfs is missing from the frozen syscall package.
+const sysSyncfs = 306

@@ -1,0 +1,78 @@
+// Package panda holds the nouns of the product and the error a caller may see.
+package panda
+
+import (
+	"errors"
+	"time"
+
+	"pandastack/api"
+)
+
+// Status of a sandbox.
+type Status string
+
+// The states a sandbox can be in.
+const (
+	Creating Status = "creating"
+	Running  Status = "running"
+	Stopping Status = "stopping"
+	Failed   Status = "failed"
+)
+
+// Sandbox is one microVM and what it was made from. It is what the store keeps.
+type Sandbox struct {
+	ID          string
+	Template    string
+	WarmKey     string // the warm snapshot it was started from
+	CPU         int
+	MemoryMB    int
+	Status      Status
+	Failure     string // why it is Failed
+	CreatedAt   time.Time
+	TTL         time.Duration // 0: until deleted
+	Persistent  bool
+	Metadata    map[string]string
+	Env         map[string]string
+	Isolation   string
+	Accelerator string
+	Start       api.Start
+}
+
+// ExpiresAt is when the sandbox's time to live ends, or the zero time.
+func (s Sandbox) ExpiresAt() time.Time {
+	if s.TTL == 0 {
+		return time.Time{}
+	}
+	return s.CreatedAt.Add(s.TTL)
+}
+
+// Error is what a caller may see. Its code is one of package api's; the cause
+// goes to the log only.
+type Error struct {
+	Code       string
+	Message    string
+	Hint       string // "" takes the registry's
+	Fields     []api.FieldError
+	Detail     map[string]any
+	RetryAfter time.Duration // 0: none
+	Cause      error
+}
+
+func (e *Error) Error() string {
+	if e.Cause != nil {
+		return e.Message + ": " + e.Cause.Error()
+	}
+	return e.Message
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// CodeOf gives err's code, or api.Internal's when it carries none.
+func CodeOf(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return "internal"
+}

@@ -1,0 +1,93 @@
+package sandbox
+
+import (
+	"fmt"
+	"time"
+
+	"pandastack/api"
+	"pandastack/internal/panda"
+)
+
+// admit gives l a place and a user id, or says sandbox.capacity.
+func (s *Service) admit(l *live) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return shuttingDown()
+	}
+	n, _ := s.usedLocked()
+	if limit := s.cfg.Limits.Sandboxes; limit > 0 && n >= limit {
+		return s.fullLocked(fmt.Sprintf("%d sandboxes are running, as many as this server is set to", n))
+	}
+	uid, ok := s.takeUIDLocked()
+	if !ok {
+		return s.fullLocked(fmt.Sprintf("%d sandboxes are running, as many as this server has user ids for", n))
+	}
+	l.uid, l.room = uid, true
+	s.live[l.id] = l
+	return nil
+}
+
+// admitMemory counts l's memory in, or says sandbox.capacity.
+func (s *Service) admitMemory(l *live, templateMB int) error {
+	need := s.cfg.Limits.privateMB(templateMB)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, used := s.usedLocked()
+	if limit := s.cfg.Limits.MemoryMB; limit > 0 && used+need > limit {
+		return s.fullLocked(fmt.Sprintf("another sandbox needs %d MB, and %d of %d MB are taken", need, used, limit))
+	}
+	l.memoryMB = need
+	return nil
+}
+
+func (l Limits) privateMB(templateMB int) int {
+	if l.PrivateMB > 0 {
+		return l.PrivateMB
+	}
+	return templateMB
+}
+
+// vacate gives back what l's machine took of the node. It is fine twice.
+func (s *Service) vacate(l *live) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.uids, l.uid)
+	l.uid, l.memoryMB, l.room = 0, 0, false
+}
+
+func (s *Service) usedLocked() (sandboxes, memoryMB int) {
+	for _, l := range s.live {
+		if l.room {
+			sandboxes++
+			memoryMB += l.memoryMB
+		}
+	}
+	return sandboxes, memoryMB
+}
+
+// takeUIDLocked gives the lowest free user id; 0 where the node has none to give.
+func (s *Service) takeUIDLocked() (uid int, ok bool) {
+	if s.cfg.UIDs.Count == 0 {
+		return 0, true
+	}
+	for n := range s.cfg.UIDs.Count {
+		uid := s.cfg.UIDs.First + n
+		if !s.uids[uid] {
+			s.uids[uid] = true
+			return uid, true
+		}
+	}
+	return 0, false
+}
+
+// fullLocked is sandbox.capacity; a caller may come again when the next
+// sandbox runs out of its time, and within a minute in any case.
+func (s *Service) fullLocked(message string) error {
+	const soonest, latest = 5 * time.Second, time.Minute
+	wait := latest
+	if next, ok := s.nextExpiryLocked(); ok {
+		wait = min(max(next.Sub(s.cfg.Now()), soonest), latest)
+	}
+	return &panda.Error{Code: api.CodeSandboxCapacity, Message: message, RetryAfter: wait}
+}

@@ -1,0 +1,84 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+
+	"pandastack/api"
+	"pandastack/internal/guestproto"
+	"pandastack/internal/kit/ids"
+	"pandastack/internal/panda"
+)
+
+// CreateContext starts a kernel and returns when it answers.
+func (s *Service) CreateContext(ctx context.Context, id string, req api.CreateContext) (api.Context, error) {
+	if req.Language == "" {
+		req.Language = "python"
+	}
+	if err := checkEnv(req.Env); err != nil {
+		return api.Context{}, err
+	}
+	var kernel guestproto.Kernel
+	err := s.call(ctx, id, aboutContext, func(ctx context.Context, l *live, g guestproto.Guest) (err error) {
+		kernel, err = g.CreateKernel(ctx, guestproto.KernelRequest{
+			ID: ids.New(), Language: req.Language, Cwd: req.Cwd, Env: merged(l.env, req.Env),
+		})
+		return err
+	})
+	return contextOf(id, kernel), err
+}
+
+// Contexts gives a sandbox's contexts.
+func (s *Service) Contexts(ctx context.Context, id string) ([]api.Context, error) {
+	var kernels []guestproto.Kernel
+	err := s.call(ctx, id, aboutContext, func(ctx context.Context, _ *live, g guestproto.Guest) (err error) {
+		kernels, err = g.Kernels(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]api.Context, len(kernels))
+	for n, kernel := range kernels {
+		all[n] = contextOf(id, kernel)
+	}
+	return all, nil
+}
+
+// Context gives one context, or context.not_found.
+func (s *Service) Context(ctx context.Context, id, contextID string) (api.Context, error) {
+	all, err := s.Contexts(ctx, id)
+	if err != nil {
+		return api.Context{}, err
+	}
+	for _, c := range all {
+		if c.ID == contextID {
+			return c, nil
+		}
+	}
+	return api.Context{}, &panda.Error{
+		Code:    api.CodeContextNotFound,
+		Message: fmt.Sprintf("the sandbox has no context %q", shorten(contextID, 64)),
+	}
+}
+
+// DeleteContext ends a kernel and its processes.
+func (s *Service) DeleteContext(ctx context.Context, id, contextID string) error {
+	return s.call(ctx, id, aboutContext, func(ctx context.Context, _ *live, g guestproto.Guest) error {
+		return g.DeleteKernel(ctx, contextID)
+	})
+}
+
+// Interrupt stops a context's running cell as Ctrl-C does.
+func (s *Service) Interrupt(ctx context.Context, id, contextID string) error {
+	return s.call(ctx, id, aboutContext, func(ctx context.Context, _ *live, g guestproto.Guest) error {
+		return g.InterruptKernel(ctx, contextID)
+	})
+}
+
+func contextOf(id string, k guestproto.Kernel) api.Context {
+	return api.Context{
+		ID: k.ID, SandboxID: id, Language: k.Language, Cwd: k.Cwd, Status: k.State,
+		ExecutionCount: k.ExecutionCount, Restarts: k.Restarts, CreatedAt: k.CreatedAt,
+	}
+}

@@ -1,0 +1,307 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"pandastack/api"
+	"pandastack/internal/guestproto"
+	"pandastack/internal/kit/ids"
+	"pandastack/internal/kit/undo"
+	"pandastack/internal/panda"
+	"pandastack/internal/shim"
+)
+
+const (
+	defaultTemplate = "code-interpreter"
+	// undoTime bounds taking back a start that failed; its caller waits for it.
+	undoTime = 30 * time.Second
+	uidFile  = "uid" // in a run folder: its machine's user id, for the next server
+)
+
+// Why a creation was called off.
+var (
+	errDeleted = errors.New("the sandbox was deleted while it started")
+	errClosing = errors.New("the server is shutting down")
+)
+
+// Create starts a sandbox and returns when it answers. A failed or cancelled
+// call leaves nothing.
+func (s *Service) Create(ctx context.Context, req api.CreateSandbox) (_ panda.Sandbox, err error) {
+	if req.Template == "" {
+		req.Template = defaultTemplate
+	}
+	if err := checkCreate(req); err != nil {
+		return panda.Sandbox{}, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	b := s.newBirth(req, cancel)
+	defer func() {
+		if err != nil {
+			err = b.undo(ctx, err)
+		}
+		s.settle(b.l)
+	}()
+	if err := b.run(ctx); err != nil {
+		return panda.Sandbox{}, err
+	}
+	record := b.record
+	s.cfg.Log.Info("sandbox created", "sandbox", record.ID, "template", record.Template, "ms", record.Start.TotalMS)
+	return record, nil
+}
+
+// settle ends the creation: others may now change the sandbox.
+func (s *Service) settle(l *live) {
+	s.mu.Lock()
+	done := l.create.done
+	l.create = nil
+	s.mu.Unlock()
+	close(done)
+	s.rearm()
+}
+
+// birth is one Create under way.
+type birth struct {
+	s       *Service
+	l       *live
+	clock   *clock
+	record  panda.Sandbox
+	written chan error // of the creating record, which is written during the launch
+	undoing undo.Stack
+	// stuck is set when the machine could not be ended: then its files, its
+	// record and its user id stay, and Delete or the next Start tries again.
+	stuck bool
+}
+
+func (s *Service) newBirth(req api.CreateSandbox, cancel context.CancelCauseFunc) *birth {
+	l := s.newLive(ids.New())
+	l.env = req.Env
+	l.create = &creation{cancel: cancel, done: make(chan struct{})}
+	l.record = panda.Sandbox{
+		ID: l.id, Template: req.Template, Status: panda.Creating,
+		CreatedAt: s.cfg.Now().UTC(), TTL: time.Duration(req.TTLSeconds) * time.Second,
+		Persistent: req.Persistent, Metadata: req.Metadata, Env: req.Env,
+	}
+	return &birth{s: s, l: l, clock: newClock(), record: l.record}
+}
+
+func (b *birth) run(ctx context.Context) error {
+	warm, err := b.reserve(ctx)
+	if err != nil {
+		return err
+	}
+	b.write(ctx)
+	spec, err := b.prepare(ctx, warm)
+	if err != nil {
+		return err
+	}
+	b.clock.step("disk")
+	state, err := b.launch(ctx, spec, warm)
+	if err != nil {
+		return err
+	}
+	return b.acknowledge(ctx, state)
+}
+
+// reserve takes room on the node and makes sure of the template.
+func (b *birth) reserve(ctx context.Context) (Warm, error) {
+	if err := b.s.admit(b.l); err != nil {
+		return Warm{}, err
+	}
+	b.onUndo(b.forget)
+	b.clock.step("admit")
+	warm, err := b.s.cfg.Templates.Ensure(ctx, b.record.Template)
+	if err != nil {
+		return Warm{}, fmt.Errorf("template %s: %w", b.record.Template, err)
+	}
+	if err := b.s.admitMemory(b.l, warm.MemoryMB); err != nil {
+		return Warm{}, err
+	}
+	b.record.WarmKey, b.record.CPU, b.record.MemoryMB = warm.Key, warm.CPUs, warm.MemoryMB
+	b.clock.step("template")
+	return warm, nil
+}
+
+func (b *birth) forget(context.Context) error {
+	b.s.vacate(b.l)
+	b.s.mu.Lock()
+	defer b.s.mu.Unlock()
+	delete(b.s.live, b.l.id)
+	return nil
+}
+
+// write stores the creating record beside the launch, whose time hides that of
+// the disk. A crash in between leaves a run folder without a record, or a
+// creating record, and the next Start removes either.
+func (b *birth) write(ctx context.Context) {
+	b.s.mu.Lock()
+	b.l.record = b.record
+	b.s.mu.Unlock()
+	record := b.record
+	ended := make(chan struct{})
+	b.written = make(chan error, 1)
+	go func() {
+		defer close(ended)
+		b.written <- b.s.records.Put(ctx, record)
+	}()
+	b.onUndo(func(ctx context.Context) error {
+		<-ended
+		return b.s.records.Delete(ctx, b.l.id)
+	})
+}
+
+// prepare makes the run folder.
+func (b *birth) prepare(ctx context.Context, warm Warm) (shim.Spec, error) {
+	jail, err := b.jail(ctx)
+	if err != nil {
+		return shim.Spec{}, err
+	}
+	dir := b.l.dir
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return shim.Spec{}, fmt.Errorf("make run folder: %w", err)
+	}
+	b.onUndo(func(context.Context) error { return os.RemoveAll(dir) })
+	if err := os.WriteFile(filepath.Join(dir, uidFile), []byte(strconv.Itoa(b.l.uid)), 0o600); err != nil {
+		return shim.Spec{}, fmt.Errorf("make run folder: %w", err)
+	}
+	overlay := filepath.Join(dir, "overlay.qcow2")
+	if err := copyFile(warm.OverlaySeed, overlay); err != nil {
+		return shim.Spec{}, fmt.Errorf("make disk: %w", err)
+	}
+	return shim.Spec{
+		ID: b.l.id, Dir: dir,
+		Kernel: warm.Kernel, Initrd: warm.Initrd, Cmdline: warm.Cmdline,
+		CPUs: warm.CPUs, MemoryMB: warm.MemoryMB,
+		Base: warm.Base, UpperRaw: warm.UpperRaw, Overlay: overlay,
+		State: warm.StatePath, Resume: identity(b.l.id), Jail: jail,
+	}, nil
+}
+
+func (b *birth) jail(ctx context.Context) (shim.Jail, error) {
+	jail, err := b.s.cfg.Jail(ctx)
+	if err != nil {
+		return shim.Jail{}, fmt.Errorf("prepare jail: %w", err)
+	}
+	if !jail.Enabled {
+		return jail, nil
+	}
+	if b.l.uid == 0 {
+		return shim.Jail{}, errors.New("the jail needs user ids, and UIDs gives none")
+	}
+	jail.UID, jail.GID = b.l.uid, b.l.uid
+	return jail, nil
+}
+
+// identity makes one copy of a snapshot differ from the others.
+func identity(id string) guestproto.ResumeRequest {
+	seed, machineID := make([]byte, 64), make([]byte, 16)
+	_, _ = rand.Read(seed) // never fails, says crypto/rand
+	_, _ = rand.Read(machineID)
+	return guestproto.ResumeRequest{
+		Reseed: true, Seed: seed,
+		Hostname:  "sandbox-" + id[:8],
+		MachineID: hex.EncodeToString(machineID),
+	}
+}
+
+func (b *birth) launch(ctx context.Context, spec shim.Spec, warm Warm) (shim.State, error) {
+	memory, release, err := b.s.cfg.Memory.Open(ctx, warm)
+	if err != nil {
+		return shim.State{}, fmt.Errorf("load the template's memory: %w", err)
+	}
+	defer release()
+	b.clock.step("memory")
+	machine, err := b.s.cfg.Starter.Launch(ctx, spec, memory)
+	if err != nil {
+		return shim.State{}, b.startFailed(ctx, err)
+	}
+	b.onUndo(func(ctx context.Context) error {
+		err := b.s.endMachine(ctx, b.l, machine)
+		b.stuck = err != nil
+		return err
+	})
+	b.s.mu.Lock()
+	b.l.machine = machine
+	b.s.mu.Unlock()
+	state, err := machine.State(ctx)
+	if err != nil {
+		return shim.State{}, b.startFailed(ctx, err)
+	}
+	b.clock.within("launch", state.Steps)
+	return state, nil
+}
+
+// acknowledge makes the record say running, and keep saying so.
+func (b *birth) acknowledge(ctx context.Context, state shim.State) error {
+	if err := <-b.written; err != nil {
+		return err
+	}
+	r := &b.record
+	r.Status, r.Isolation, r.Accelerator = panda.Running, isolation(state), state.Accel
+	r.Start = b.clock.start()
+	if err := b.s.records.Update(ctx, *r, panda.Creating); err != nil {
+		return err
+	}
+	b.clock.step("record") // too late for the store, so a restart forgets this step
+	r.Start = b.clock.start()
+	if err := ctx.Err(); err != nil { // nobody is left to hear of it
+		return err
+	}
+	b.s.mu.Lock()
+	defer b.s.mu.Unlock()
+	b.l.record = *r
+	b.s.spawnLocked(func() { b.s.watch(b.l) })
+	return nil
+}
+
+func isolation(state shim.State) string {
+	switch {
+	case state.Accel == "kvm":
+		return "hardware-vm"
+	case state.Isolated:
+		return "emulated-vm+jail"
+	}
+	return "emulated-vm"
+}
+
+func (b *birth) onUndo(release func(context.Context) error) {
+	b.undoing.Push(func(ctx context.Context) error {
+		if b.stuck {
+			return nil
+		}
+		return release(ctx)
+	})
+}
+
+// undo takes back what was done and gives the error for the caller.
+func (b *birth) undo(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	b.l.end()
+	return errors.Join(startError(b.l.id, cause, err), b.undoing.Run(clean))
+}
+
+func copyFile(from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	_, err = io.Copy(out, in)
+	return err
+}

@@ -1,0 +1,109 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"pandastack/api"
+	"pandastack/internal/guestproto"
+)
+
+// statusOf gives a done execution's status; what the API does not know is an error.
+func statusOf(d guestproto.Done) string {
+	switch d.Status {
+	case guestproto.StatusOK, guestproto.StatusTimeout, guestproto.StatusDied, guestproto.StatusAborted:
+		return d.Status
+	}
+	return guestproto.StatusError
+}
+
+// endOf gives the error of a done execution; raised is what the cell raised.
+func endOf(d guestproto.Done, limit float64, raised *api.CellError) *api.CellError {
+	end := &api.CellError{}
+	if raised != nil {
+		end.Traceback = raised.Traceback
+	}
+	switch statusOf(d) {
+	case guestproto.StatusOK:
+		return nil
+	case guestproto.StatusTimeout:
+		end.Name, end.Value = "Timeout", timeoutSentence(d, limit)
+	case guestproto.StatusDied:
+		end.Name, end.Value = "KernelDied", deathSentence(d)
+		if end.Signal = shorten(d.Signal, 32); end.Signal == "" {
+			end.ExitCode = &d.ExitCode
+		}
+	case guestproto.StatusAborted:
+		end.Name, end.Value = "Aborted", "the cell did not run: its context was restarted or deleted first"
+	default:
+		if raised != nil {
+			return raised
+		}
+		end.Name, end.Value = "Error", "the cell failed without saying why"
+	}
+	return end
+}
+
+func timeoutSentence(d guestproto.Done, limit float64) string {
+	s := "the cell ran longer than its limit and was interrupted"
+	if limit > 0 {
+		s = fmt.Sprintf("the cell ran longer than %g s and was interrupted", limit)
+	}
+	if d.Restarted {
+		s += "; it did not stop, so its kernel was killed: the context's variables are lost and its next cell runs in a fresh kernel"
+	}
+	return s
+}
+
+func deathSentence(d guestproto.Done) string {
+	how := fmt.Sprintf("the kernel ended with exit code %d", d.ExitCode)
+	if d.Signal != "" {
+		how = "the kernel was killed by " + shorten(d.Signal, 32)
+	}
+	if signalNumber(d.Signal) == 9 {
+		how += " (memory may have run out)"
+	}
+	return how + "; the context's variables are lost and its next cell runs in a fresh kernel"
+}
+
+// costOf is about what a result takes in memory, so that many small ones count too.
+func costOf(r api.Result) int64 {
+	const each = 256
+	cost := int64(each + len(r.DisplayID))
+	for _, bundle := range []map[string]json.RawMessage{r.Data, r.Metadata} {
+		for name, value := range bundle {
+			cost += int64(each + len(name) + len(value))
+		}
+	}
+	return cost
+}
+
+// representations holds a guest to the API's promise: JSON types are any JSON,
+// all others strings. Old kernels send those as lists of lines. What is neither
+// is left out.
+func representations(data map[string]json.RawMessage) map[string]json.RawMessage {
+	kept := make(map[string]json.RawMessage, len(data))
+	for mime, value := range data {
+		if mime == "application/json" || strings.HasSuffix(mime, "+json") || len(value) > 0 && value[0] == '"' {
+			kept[mime] = value
+			continue
+		}
+		var lines []string
+		if json.Unmarshal(value, &lines) != nil || lines == nil {
+			continue
+		}
+		if joined, err := json.Marshal(strings.Join(lines, "")); err == nil {
+			kept[mime] = joined
+		}
+	}
+	return kept
+}
+
+func displayID(d guestproto.Display) string {
+	var id string
+	if json.Unmarshal(d.Transient["display_id"], &id) != nil {
+		return ""
+	}
+	return id
+}

@@ -1,0 +1,183 @@
+package shim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"pandastack/internal/guestproto"
+	"pandastack/internal/kit/durable"
+	"pandastack/internal/memimage"
+)
+
+// The calls a shim answers, besides the agent's below /guest:
+//
+//	GET  /state            State
+//	GET  /ready            State, once the start is over
+//	GET  /watch            State, once there is no machine any more
+//	POST /stop             State
+//	POST /cont             guestproto.ResumeRequest -> guestproto.ResumeReport
+//	POST /save             saveRequest -> State
+//	POST /close            State; the process then ends
+const guestPrefix = "/guest"
+
+type saveRequest struct {
+	Memory string `json:"memory"`
+	State  string `json:"state"`
+}
+
+// failure is every error's body.
+type failure struct {
+	Error string `json:"error"`
+}
+
+var errNoMachine = errors.New("there is no machine")
+
+func (p *process) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /state", p.serveState(nil))
+	mux.HandleFunc("GET /ready", p.serveState(p.ready))
+	mux.HandleFunc("GET /watch", p.serveState(p.ended))
+	mux.HandleFunc("POST /stop", handle(p.stop))
+	mux.HandleFunc("POST /cont", handle(p.cont))
+	mux.HandleFunc("POST /save", handle(p.save))
+	mux.HandleFunc("POST /close", p.serveClose)
+	mux.Handle(guestPrefix+"/", http.StripPrefix(guestPrefix, http.HandlerFunc(p.serveGuest)))
+	return mux
+}
+
+// serveState answers with the state once wait is closed.
+func (p *process) serveState(wait <-chan struct{}) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if wait != nil {
+			select {
+			case <-wait:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		answer(w, http.StatusOK, p.snapshot())
+	}
+}
+
+func (p *process) snapshot() State {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state
+}
+
+// serveGuest passes a call on to the agent. The client decodes and checks what
+// the guest says; the handler writes it anew.
+func (p *process) serveGuest(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	guest := p.guest
+	p.mu.Unlock()
+	if guest == nil {
+		answer(w, http.StatusServiceUnavailable, failure{errNoMachine.Error()})
+		return
+	}
+	guestproto.NewHandler(guest).ServeHTTP(w, r)
+}
+
+func (p *process) serveClose(w http.ResponseWriter, _ *http.Request) {
+	p.mu.Lock()
+	select {
+	case <-p.close:
+	default:
+		close(p.close)
+	}
+	p.mu.Unlock()
+	p.end()
+	answer(w, http.StatusOK, p.snapshot())
+}
+
+// handle adapts a call with a JSON body and a JSON answer.
+func handle[In, Out any](call func(context.Context, In) (Out, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var in In
+		if r.ContentLength != 0 {
+			if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+				answer(w, http.StatusBadRequest, failure{err.Error()})
+				return
+			}
+		}
+		out, err := call(r.Context(), in)
+		if err != nil {
+			answer(w, http.StatusConflict, failure{err.Error()})
+			return
+		}
+		answer(w, http.StatusOK, out)
+	}
+}
+
+func answer(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // a caller that went away
+}
+
+func (p *process) stop(ctx context.Context, _ struct{}) (State, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state, p.stopLocked(ctx)
+}
+
+func (p *process) stopLocked(ctx context.Context) error {
+	switch p.state.Phase {
+	case PhaseStopped:
+		return nil
+	case PhaseRunning:
+		if err := p.machine.Stop(ctx); err != nil {
+			return err
+		}
+		p.state.Phase = PhaseStopped
+		return nil
+	}
+	return errNoMachine
+}
+
+func (p *process) cont(ctx context.Context, req guestproto.ResumeRequest) (guestproto.ResumeReport, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state.Phase != PhaseStopped && p.state.Phase != PhaseRunning {
+		return guestproto.ResumeReport{}, errNoMachine
+	}
+	if err := p.machine.Cont(ctx); err != nil {
+		return guestproto.ResumeReport{}, err
+	}
+	p.state.Phase = PhaseRunning
+	_, report, err := greet(ctx, p.guest, req, &stepTimer{})
+	p.state.Report = report
+	return report, err
+}
+
+// save writes the whole memory of a machine that booted, and its device state.
+func (p *process) save(ctx context.Context, req saveRequest) (State, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.memory == nil {
+		return p.state, errors.New("only a machine that booted can be saved whole")
+	}
+	if err := p.stopLocked(ctx); err != nil {
+		return p.state, err
+	}
+	if err := p.saveState(ctx, req.State); err != nil {
+		return p.state, err
+	}
+	if err := memimage.Save(p.memory, req.Memory); err != nil {
+		return p.state, err
+	}
+	return p.state, durable.SyncDir(filepath.Dir(req.Memory))
+}
+
+func (p *process) saveState(ctx context.Context, path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	err = p.machine.SaveState(ctx, f)
+	return errors.Join(err, f.Sync(), f.Close())
+}

@@ -1,0 +1,136 @@
+package template
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"pandastack/internal/kit/durable"
+)
+
+// build is one run of the steps that make an image. Its folder is named by the
+// recipe, so that the next run goes on where a killed one stopped.
+type build struct {
+	*tracker
+	src      *Source
+	apt      apt
+	dir      string
+	wheelDir string
+	log      *os.File // of the current step
+}
+
+// step is one part of a build. A finished step leaves a stamp and is not done
+// again; one that was cut short is, so it starts by removing what it makes.
+type step struct {
+	name string
+	run  func(*build, context.Context) error
+}
+
+var imageSteps = []step{
+	{"packages", (*build).fetch},
+	{"kernel", (*build).kernel},
+	{"debootstrap", (*build).debootstrap},
+	{"wheels", (*build).wheels},
+	{"venv", (*build).virtualenv},
+	{"files", (*build).files},
+	{"caches", (*build).caches},
+	{"image", (*build).image},
+	{"manifest", (*build).manifest},
+}
+
+func (b *build) rootfs() string          { return filepath.Join(b.dir, "rootfs") }
+func (b *build) out(name string) string  { return filepath.Join(b.dir, "out", name) }
+func (b *build) stamp(s string) string   { return filepath.Join(b.dir, "done-"+s) }
+func (b *build) logPath(s string) string { return filepath.Join(b.dir, s+".log") }
+
+// all runs the steps that are not done yet.
+func (b *build) all(ctx context.Context) error {
+	// Stamps whose outcome was published say nothing about a new build.
+	if _, err := os.Stat(b.out("")); errors.Is(err, fs.ErrNotExist) {
+		if err := os.RemoveAll(b.dir); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(b.out(""), 0o700); err != nil {
+		return err
+	}
+	for _, s := range imageSteps {
+		b.begin(s.name)
+		if past, ok := readStamp(b.stamp(s.name)); ok {
+			b.finish(past, true)
+			continue
+		}
+		if err := b.one(ctx, s); err != nil {
+			return &StepError{
+				Template: b.src.Recipe.Name, Step: s.name, Err: err,
+				Log: b.logPath(s.name), Tail: tail(b.logPath(s.name), 12),
+			}
+		}
+	}
+	return nil
+}
+
+// one runs a step and stamps it once what it made is on the disk.
+func (b *build) one(ctx context.Context, s step) (err error) {
+	b.log, err = os.Create(b.logPath(s.name))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.log.Close()) }()
+	if err := s.run(b, ctx); err != nil {
+		return err
+	}
+	took := b.elapsed()
+	if err := durable.SyncFilesystem(b.dir); err != nil {
+		return err
+	}
+	if err := durable.WriteFile(b.stamp(s.name), []byte(mustJSON(took)), 0o600); err != nil {
+		return err
+	}
+	b.finish(took, false)
+	return nil
+}
+
+func readStamp(path string) (StepTime, bool) {
+	var t StepTime
+	text, err := os.ReadFile(path)
+	if err != nil || json.Unmarshal(text, &t) != nil {
+		return t, false
+	}
+	return t, true
+}
+
+// StepError says which step of a build failed and where its log is.
+type StepError struct {
+	Template, Step string
+	Log            string // path
+	Tail           string // the log's last lines
+	Err            error
+}
+
+func (e *StepError) Error() string {
+	text := fmt.Sprintf("build template %s: step %s: %v (log: %s)", e.Template, e.Step, e.Err, e.Log)
+	if e.Tail != "" {
+		text += "\n" + e.Tail
+	}
+	return text
+}
+
+// Unwrap gives the cause.
+func (e *StepError) Unwrap() error { return e.Err }
+
+// tail returns the last lines of a file, of its last 16 KiB.
+func tail(path string, lines int) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	text = text[max(0, len(text)-16<<10):]
+	all := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

@@ -1,0 +1,52 @@
+package template
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// PythonPackage is one entry of a lock.
+type PythonPackage struct {
+	Name    string   `json:"name"`
+	Version string   `json:"version"`
+	Hashes  []string `json:"hashes"` // sha256:…, any of which may be installed
+}
+
+var requirementPattern = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;]+)$`)
+
+// parseLock reads a requirements file in which every package is pinned and has
+// hashes. Anything else (an index URL, an option, a range) is refused: it would
+// make the same lock mean different things on different hosts.
+func parseLock(text []byte) ([]PythonPackage, error) {
+	var out []PythonPackage
+	joined := strings.ReplaceAll(string(text), "\\\n", " ")
+	for line := range strings.Lines(joined) {
+		line, _, _ = strings.Cut(line, "#")
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		m := requirementPattern.FindStringSubmatch(fields[0])
+		if m == nil {
+			return nil, fmt.Errorf("has %q; want name==version with hashes only", fields[0])
+		}
+		p := PythonPackage{Name: m[1], Version: m[2]}
+		for _, f := range fields[1:] {
+			hash, ok := strings.CutPrefix(f, "--hash=")
+			if !ok {
+				return nil, fmt.Errorf("has %q after %s; want --hash only", f, p.Name)
+			}
+			p.Hashes = append(p.Hashes, hash)
+		}
+		if len(p.Hashes) == 0 {
+			return nil, fmt.Errorf("has no hash for %s", p.Name)
+		}
+		out = append(out, p)
+	}
+	if len(out) == 0 {
+		return nil, errors.New("names no package")
+	}
+	return out, nil
+}

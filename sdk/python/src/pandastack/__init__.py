@@ -1,0 +1,90 @@
+"""PandaStack: code interpreters, each in its own microVM.
+
+    from pandastack import Sandbox
+
+    with Sandbox.create() as sandbox, sandbox.create_code_context() as ctx:
+        print(ctx.run_code("6 * 7").text)
+
+Every class has an asyncio twin whose name begins with ``Async``.
+"""
+
+from ._async.client import AsyncClient, get_default_async_client, set_default_async_client
+from ._async.context import AsyncCodeContext
+from ._async.filesystem import AsyncSandboxFilesystem
+from ._async.sandbox import AsyncSandbox, AsyncSandboxCommands
+from ._create_retry import CreateRetryEvent
+from ._models import ExecResult, FileInfo, FileWritten, Health, Start, Step, Template, Version
+from ._results import CellError, Execution, Result, TruncatedStream, Truncation
+from ._sync.client import Client, get_default_client, set_default_client
+from ._sync.context import CodeContext
+from ._sync.filesystem import SandboxFilesystem
+from ._sync.sandbox import Sandbox, SandboxCommands
+from ._version import __version__
+from .exceptions import (
+    APIConnectionError,
+    AuthError,
+    BadRequestError,
+    CapacityError,
+    CellFailed,
+    CommandFailed,
+    ConflictError,
+    ConnectionError,
+    CreateCancelled,
+    ExecInterrupted,
+    FieldError,
+    NotFoundError,
+    PandastackError,
+    SandboxFailed,
+    SandboxTimeout,
+    ServerError,
+    TemplateBuildError,
+)
+
+__all__ = [
+    "APIConnectionError",
+    "AsyncClient",
+    "AsyncCodeContext",
+    "AsyncSandbox",
+    "AsyncSandboxCommands",
+    "AsyncSandboxFilesystem",
+    "AuthError",
+    "BadRequestError",
+    "CapacityError",
+    "CellError",
+    "CellFailed",
+    "Client",
+    "CodeContext",
+    "CommandFailed",
+    "ConflictError",
+    "ConnectionError",
+    "CreateCancelled",
+    "CreateRetryEvent",
+    "ExecInterrupted",
+    "ExecResult",
+    "Execution",
+    "FieldError",
+    "FileInfo",
+    "FileWritten",
+    "Health",
+    "NotFoundError",
+    "PandastackError",
+    "Result",
+    "Sandbox",
+    "SandboxCommands",
+    "SandboxFailed",
+    "SandboxFilesystem",
+    "SandboxTimeout",
+    "ServerError",
+    "Start",
+    "Step",
+    "Template",
+    "TemplateBuildError",
+    "TruncatedStream",
+    "Truncation",
+    "Version",
+    "__version__",
+    "get_default_async_client",
+    "get_default_client",
+    "set_default_async_client",
+    "set_default_client",
+]

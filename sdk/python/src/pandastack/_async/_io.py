@@ -1,0 +1,40 @@
+"""What differs between the flavours. Its twin in `_sync` has the same names and is written by hand too."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Callable, Optional, TypeVar
+
+import httpx
+
+from .._session import HEADERS, transport_options
+
+T = TypeVar("T")
+Cancel = asyncio.Event
+
+
+def scope() -> object:
+    """What an HTTP session must not outlive: the running event loop."""
+    return asyncio.get_running_loop()
+
+
+def new_session(url: str) -> httpx.AsyncClient:
+    """An HTTP session that reads no netrc."""
+    transport = httpx.AsyncHTTPTransport(**transport_options(url))
+    return httpx.AsyncClient(transport=transport, headers=HEADERS, trust_env=False)
+
+
+async def pause(seconds: float, cancel: Optional[Cancel] = None) -> None:
+    """Waits, but no longer than until `cancel` is set."""
+    if cancel is None:
+        await asyncio.sleep(seconds)
+        return
+    try:
+        await asyncio.wait_for(cancel.wait(), seconds)
+    except asyncio.TimeoutError:
+        return
+
+
+async def blocking(work: Callable[[], T]) -> T:
+    """Runs file work without holding up the event loop."""
+    return await asyncio.get_running_loop().run_in_executor(None, work)

@@ -1,0 +1,322 @@
+"""A sandbox: one microVM."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, List, Optional, TypeVar, Union
+
+from .. import _wire
+from .._create_retry import CreateRetry
+from .._fields import Fields
+from .._models import ExecResult, SandboxInfo, context_info, sandbox_info
+from ..exceptions import ConnectionError, CreateCancelled, NotFoundError, PandastackError
+from ._io import Cancel, pause
+from .context import AsyncCodeContext
+from .filesystem import AsyncSandboxFilesystem
+
+if TYPE_CHECKING:
+    from .client import AsyncClient
+
+_log = logging.getLogger("pandastack")
+# Seconds a start may take: a boot from disk under emulation is the longest.
+_START_LIMIT = 300.0
+
+S = TypeVar("S", bound="AsyncSandbox")
+
+
+class AsyncSandbox(SandboxInfo):
+    """One microVM with its own kernel, files and processes.
+
+    ``async with`` deletes it at the end, unless it is persistent. Without ``async with``
+    it lives until `kill`, or until its time to live ends: dropping the Python object
+    deletes nothing.
+    """
+
+    def __init__(self, client: AsyncClient, info: SandboxInfo) -> None:
+        self._client = client
+        self._transport = client._transport
+        self._path = f"/sandboxes/{_wire.segment(info.id)}"
+        self._adopt(info)
+        self.filesystem = AsyncSandboxFilesystem(self._transport, self._path)
+        self.commands = AsyncSandboxCommands(self)
+
+    @classmethod
+    async def create(
+        cls: type[S],
+        template: str = "code-interpreter",
+        cpu: Optional[int] = None,
+        memory_mb: Optional[int] = None,
+        metadata: Optional[Mapping[str, str]] = None,
+        ttl_seconds: Optional[int] = None,
+        persistent: bool = False,
+        from_snapshot: Optional[str] = None,
+        volumes: Optional[Sequence[Mapping[str, Any]]] = None,
+        *,
+        env: Optional[Mapping[str, str]] = None,
+        timeout: Optional[float] = None,
+        cancel: Optional[Cancel] = None,
+        client: Optional[AsyncClient] = None,
+    ) -> S:
+        """Starts a sandbox and returns when code can run in it.
+
+        Where the server has no room now, it is asked again for up to `timeout` seconds
+        (else the client's ``max_create_retry_seconds``, 60).
+
+        Args:
+            template: What to make it from.
+            cpu: Ignored with a warning: a template decides it. So is `memory_mb`.
+            metadata: Your own names and values, to find it by.
+            ttl_seconds: Seconds after which it is deleted; None until deleted.
+            persistent: ``async with`` leaves it alive.
+            from_snapshot: A snapshot to start from, where the server offers them.
+            volumes: Volumes to attach, where the server offers them.
+            env: Environment of every process and context started through the API.
+            timeout: Seconds for all of it.
+            cancel: An event that ends the wait for room.
+            client: The server to use; by default the one found as the README says.
+
+        Raises:
+            NotFoundError: No template has this name.
+            CapacityError: There was no room until the end of the wait.
+            CreateCancelled: `cancel` was set.
+            ConnectionError: No server answers. Where its code is ``client.timeout`` or
+                ``client.connection_lost`` a sandbox may have been made; `list` shows it.
+        """
+        if cpu is not None or memory_mb is not None:
+            warnings.warn("cpu and memory_mb are ignored: a template decides them", stacklevel=2)
+        client = client or _default_client()
+        seconds = _wire.limit(timeout, None)
+        body = _wire.sparse(
+            template=template,
+            metadata=dict(metadata or {}),
+            ttl_seconds=ttl_seconds,
+            persistent=persistent,
+            from_snapshot=from_snapshot,
+            volumes=[dict(volume) for volume in volumes or ()],
+            env=dict(env or {}),
+        )
+        budget = client.max_create_retry_seconds if seconds is None else seconds
+        retry = CreateRetry(budget, client.on_create_retry)
+        answer = await _create(client, body, retry, seconds or _START_LIMIT, cancel)
+        return cls.from_dict(answer, client, persistent)
+
+    @classmethod
+    async def list(cls: type[S], *, client: Optional[AsyncClient] = None) -> List[S]:
+        """All sandboxes of the server."""
+        client = client or _default_client()
+        answer = await client._transport.json("GET", "/sandboxes")
+        return Fields(answer, "the list of sandboxes").items("items", lambda d: cls.from_dict(d, client))
+
+    @classmethod
+    async def get(cls: type[S], sandbox_id: str, *, client: Optional[AsyncClient] = None) -> S:
+        """The sandbox with this id.
+
+        Raises:
+            NotFoundError: There is none.
+        """
+        client = client or _default_client()
+        answer = await client._transport.json("GET", f"/sandboxes/{_wire.segment(sandbox_id)}")
+        return cls.from_dict(answer, client)
+
+    @classmethod
+    def from_dict(cls: type[S], data: object, client: AsyncClient, persistent: bool = False) -> S:
+        """Makes the object from the server's JSON."""
+        return cls(client, sandbox_info(data, persistent))
+
+    async def refresh(self: S) -> S:
+        """Asks the server for this object's fields again and returns the object itself."""
+        answer = await self._transport.json("GET", self._path)
+        self._adopt(sandbox_info(answer, self.persistent))
+        return self
+
+    async def kill(self) -> None:
+        """Deletes the sandbox with all its files; one that is gone already is fine."""
+        try:
+            await self._transport.json("DELETE", self._path, read_timeout=120.0)
+        except NotFoundError:
+            return
+
+    async def create_code_context(
+        self,
+        language: str = "python",
+        cwd: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+    ) -> AsyncCodeContext:
+        """Starts a kernel and returns when it takes cells.
+
+        Args:
+            language: One of the template's; ``python`` also goes by ``py`` and ``python3``.
+            cwd: Folder to start in, ``/workspace`` by default.
+            env: Environment besides the sandbox's.
+        """
+        body = {"language": _wire.language(language), **_wire.sparse(cwd=cwd, env=dict(env or {}))}
+        answer = await self._transport.json(
+            "POST", f"{self._path}/contexts", body=body, read_timeout=_START_LIMIT
+        )
+        return self._context(answer)
+
+    async def contexts(self) -> List[AsyncCodeContext]:
+        """The contexts there are."""
+        answer = await self._transport.json("GET", f"{self._path}/contexts")
+        return Fields(answer, "the list of contexts").items("items", self._context)
+
+    async def context(self, context_id: str) -> AsyncCodeContext:
+        """The context with this id."""
+        path = f"{self._path}/contexts/{_wire.segment(context_id)}"
+        return self._context(await self._transport.json("GET", path))
+
+    async def exec(
+        self,
+        cmd: Union[str, Sequence[str]],
+        timeout_seconds: Optional[float] = None,
+        check: bool = False,
+        *,
+        cwd: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        stdin: Optional[str] = None,
+        timeout: Optional[float] = None,
+    ) -> ExecResult:
+        """Runs one fresh process and waits for its end.
+
+        Args:
+            cmd: A line for ``/bin/sh``, or the process' arguments.
+            timeout_seconds: Seconds after which it is killed; None for no limit.
+            check: Raise `CommandFailed` for an exit code other than 0.
+            cwd: Its folder, ``/workspace`` by default.
+            env: Environment besides the sandbox's.
+            stdin: Text it may read.
+            timeout: The same as `timeout_seconds`.
+
+        Raises:
+            SandboxTimeout: The limit was reached; ``partial_stdout`` has what was printed.
+            CommandFailed: With `check`, the exit code is not 0.
+            SandboxFailed: The sandbox's machine ended meanwhile.
+            ExecInterrupted: The connection broke.
+        """
+        process = {**_wire.command(cmd), **_wire.sparse(cwd=cwd, env=dict(env or {}), stdin=stdin)}
+        result = await self._process(process, _wire.limit(timeout, timeout_seconds))
+        return result.raise_for_error(cmd) if check else result
+
+    async def run_code(
+        self,
+        code: str,
+        language: str = "python",
+        *,
+        timeout: Optional[float] = None,
+        check: bool = False,
+        cwd: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+    ) -> ExecResult:
+        """Runs code in a fresh process: no variables are kept, no results are shown, only text.
+
+        Code of more than 100 KiB is sent by stdin, so that it cannot read any itself.
+
+        Args:
+            code: A program.
+            language: ``python`` or ``shell``.
+            timeout: Seconds after which it is killed; None for no limit.
+            check: Raise `CommandFailed` for an exit code other than 0.
+            cwd: Its folder, ``/workspace`` by default.
+            env: Environment besides the sandbox's.
+
+        Raises:
+            ValueError: Another language.
+            SandboxTimeout, CommandFailed, SandboxFailed, ExecInterrupted: As `exec`.
+        """
+        process = {**_wire.one_shot(code, language), **_wire.sparse(cwd=cwd, env=dict(env or {}))}
+        result = await self._process(process, _wire.limit(timeout, None))
+        return result.raise_for_error(f"The {language} code") if check else result
+
+    async def __aenter__(self: S) -> S:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if self.persistent:
+            return
+        try:
+            await self.kill()
+        except PandastackError as failure:
+            if error is None:
+                raise
+            _log.warning("sandbox %s was not deleted: %s", self.id, failure)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} {self.template} {self.status}>"
+
+    async def _process(self, process: dict[str, Any], seconds: Optional[float]) -> ExecResult:
+        body = {**process, **_wire.sparse(timeout_seconds=seconds)}
+        try:
+            answer = await self._transport.json(
+                "POST", f"{self._path}/exec", body=body, read_timeout=_wire.patience(seconds)
+            )
+        except ConnectionError as error:
+            raise await self._explain(error, "the process") from error
+        return ExecResult.from_dict(answer)
+
+    async def _explain(self, error: ConnectionError, what: str) -> PandastackError:
+        """What to raise when no answer came: asks the server, if it answers again, how the sandbox is."""
+        if error.code not in ("client.timeout", "client.connection_lost"):
+            return error
+        try:
+            await self.refresh()
+        except ConnectionError:
+            return _wire.explain(error, what, None)
+        except NotFoundError as gone:
+            return gone
+        return _wire.explain(error, what, self)
+
+    def _context(self, data: object) -> AsyncCodeContext:
+        return AsyncCodeContext(self._transport, self._path, context_info(data), self._explain)
+
+    def _adopt(self, info: SandboxInfo) -> None:
+        for one in fields(info):
+            setattr(self, one.name, getattr(info, one.name))
+
+
+class AsyncSandboxCommands:
+    """``sandbox.commands.run(…)``, another name of ``sandbox.exec(…)``."""
+
+    def __init__(self, sandbox: AsyncSandbox) -> None:
+        self._sandbox = sandbox
+
+    async def run(
+        self, cmd: Union[str, Sequence[str]], timeout: Optional[float] = None, **options: Any
+    ) -> ExecResult:
+        """As `AsyncSandbox.exec`."""
+        return await self._sandbox.exec(cmd, timeout, **options)
+
+
+async def _create(
+    client: AsyncClient,
+    body: Mapping[str, Any],
+    retry: CreateRetry,
+    seconds: float,
+    cancel: Optional[Cancel],
+) -> Any:
+    refusal: Optional[PandastackError] = None
+    while True:
+        if cancel is not None and cancel.is_set():
+            raise CreateCancelled("create was cancelled.", code="client.cancelled") from refusal
+        try:
+            return await client._transport.json("POST", "/sandboxes", body=body, read_timeout=seconds)
+        except PandastackError as error:
+            wait = retry.delay(error)
+            if wait is None:
+                raise
+            refusal = error
+        await pause(wait, cancel)
+
+
+def _default_client() -> AsyncClient:
+    from .client import get_default_async_client  # the client's module needs this one
+
+    return get_default_async_client()

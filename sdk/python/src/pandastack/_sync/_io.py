@@ -1,0 +1,55 @@
+"""What differs between the flavours. Its twin in `_async` has the same names and is written by hand too."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Callable, Optional, TypeVar
+
+import httpx
+
+from .._session import HEADERS, transport_options
+
+T = TypeVar("T")
+Cancel = threading.Event
+
+
+class _Process:
+    """Stands for this process; a forked child must not write to its parent's connections."""
+
+
+_process = _Process()
+
+
+def _forked() -> None:
+    global _process
+    _process = _Process()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+def scope() -> object:
+    """What an HTTP session must not outlive: the process."""
+    return _process
+
+
+def new_session(url: str) -> httpx.Client:
+    """An HTTP session that reads no netrc."""
+    transport = httpx.HTTPTransport(**transport_options(url))
+    return httpx.Client(transport=transport, headers=HEADERS, trust_env=False)
+
+
+def pause(seconds: float, cancel: Optional[Cancel] = None) -> None:
+    """Waits, but no longer than until `cancel` is set."""
+    if cancel is None:
+        time.sleep(seconds)
+    else:
+        cancel.wait(seconds)
+
+
+def blocking(work: Callable[[], T]) -> T:
+    """Runs file work."""
+    return work()
