@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import itertools
 import json
 import os
@@ -231,8 +232,16 @@ class Zygote:
             self.events.append(message)
 
     def close(self) -> None:
+        """End the kernels, by force where a failed test left one busy."""
         for kernel in self._kernels:
             kernel.close()
+        self.ask({"op": "ping"})  # collects the exits so far
+        ended = {event["pid"] for event in self.events}
+        for kernel in self._kernels:
+            if kernel.pid not in ended:
+                with contextlib.suppress(ProcessLookupError):  # just ended
+                    os.kill(kernel.pid, signal.SIGKILL)
+                self.wait_exit(kernel.pid)
         self.frames.sock.close()
         try:
             self.process.wait(DEADLINE)

@@ -196,9 +196,11 @@ def test_kernels_are_independent(zygote: Zygote, tmp_path: Path) -> None:
     assert two.run("x").error["ename"] == "NameError"
     code = "import random, numpy; random.random(), float(numpy.random.rand())"
     assert one.run(code).text != two.run(code).text
-    one.start("while True: pass")
+    msg_id = one.start("print('go')\nwhile True: pass")
+    one.wait_for("stream")
     assert two.run("'free'").text == "'free'"
     one.interrupt()
+    one.until_idle(msg_id)
     one.close()
     two.close()
 

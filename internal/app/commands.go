@@ -124,7 +124,8 @@ func explain(err error) cli.Failure {
 	}
 	var step *template.StepError
 	if errors.As(err, &step) {
-		f.More = step.Error()
+		f.Message = fmt.Sprintf("template %s: step %s: %v (log: %s)", step.Template, step.Step, step.Err, step.Log)
+		f.More = step.Tail
 	}
 	return f
 }

@@ -111,6 +111,9 @@ func (c *buildCmd) Run(s *session) error {
 	view := newProgressView(s.Stdout)
 	err := s.node.Build(s.ctx, c.settings(), c.Name, c.Refresh, view.show)
 	view.close()
+	if s.ctx.Err() != nil {
+		return &localError{"interrupted", "the next 'template build' goes on where this one stopped"}
+	}
 	if err != nil {
 		return err
 	}

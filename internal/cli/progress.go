@@ -123,7 +123,7 @@ func (v *progressView) lineLocked(line string) {
 
 // drawLocked tells of the step under way.
 func (v *progressView) drawLocked() {
-	line := fmt.Sprintf("%s  %s %ds", head(v.at), amount(v.at), int(time.Since(v.since).Seconds()))
+	line := fmt.Sprintf("%s: %s%ds", head(v.at), amount(v.at), int(time.Since(v.since).Seconds()))
 	if v.moving {
 		fmt.Fprint(v.w, "\r\x1b[K"+line)
 		return
@@ -138,7 +138,7 @@ func amount(p Progress) string {
 	case p.Total == 0:
 		return ""
 	case p.Unit == "%":
-		return fmt.Sprintf("%d%%", p.Done*100/p.Total)
+		return fmt.Sprintf("%d%%, ", p.Done*100/p.Total)
 	}
-	return fmt.Sprintf("%d%% (%d of %d %s)", p.Done*100/p.Total, p.Done, p.Total, p.Unit)
+	return fmt.Sprintf("%d%% (%d of %d %s), ", p.Done*100/p.Total, p.Done, p.Total, p.Unit)
 }

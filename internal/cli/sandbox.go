@@ -120,7 +120,7 @@ func (c *sandboxGetCmd) Run(s *session) error {
 		expires = b.ExpiresAt.Format("2006-01-02 15:04:05 MST")
 	}
 	rows := [][]string{
-		{"id", b.ID}, {"template", b.Template}, {"status", b.Status}, {"failure", b.Failure},
+		{"id", b.ID}, {"template", b.Template}, {"status", b.Status}, {"failure", orDash(b.Failure)},
 		{"size", fmt.Sprintf("%d CPU, %d MB", b.CPU, b.MemoryMB)},
 		{"created", b.CreatedAt.Format("2006-01-02 15:04:05 MST")}, {"expires", expires},
 		{"start", fmt.Sprintf("%s in %.1f ms: %s", b.Start.Kind, b.Start.TotalMS, strings.Join(steps, ", "))},

@@ -79,7 +79,11 @@ func start(t testing.TB, args ...string) *agent {
 			t.Errorf("the agent did not end by itself: %v", err)
 		}
 	})
-	return &agent{guestproto.NewClient(transport, "http://guest"), root, cmd.Process.Pid}
+	a := &agent{guestproto.NewClient(transport, "http://guest"), root, cmd.Process.Pid}
+	if _, err := a.Hello(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	return a
 }
 
 // startPython starts an agent with a Python kernel host, or skips the test.

@@ -2,6 +2,7 @@ package guestproto
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -126,11 +127,22 @@ func through[T any](content []byte, ok func(*T) bool) (json.RawMessage, error) {
 	if ok != nil && !ok(&v) {
 		return nil, errors.New("content does not fit its type")
 	}
-	b, err := json.Marshal(v)
-	if len(b) > MaxEvent {
+	return encode(v)
+}
+
+// encode is json.Marshal without its escapes for HTML, which would make the
+// HTML that most results are much longer.
+func encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	if b.Len() > MaxEvent {
 		return nil, errLine
 	}
-	return b, err
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // followExec hands a stream of process events to sink.

@@ -31,7 +31,7 @@ func Dial(ctx context.Context, rw io.ReadWriteCloser) (net.Conn, error) {
 func dial(ctx context.Context, rw io.ReadWriteCloser, zeros int) (*hostConn, error) {
 	var n nonce
 	_, _ = rand.Read(n[:]) // never fails
-	n[0] |= 1 // a zero byte announces HELLO
+	n[0] |= 1              // a zero byte announces HELLO
 	c := newHostConn(rw, n)
 	stop := context.AfterFunc(ctx, func() { _ = rw.Close() })
 	err := c.greet(zeros)

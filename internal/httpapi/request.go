@@ -108,7 +108,9 @@ func (s *Server) log(rec *record, r *http.Request, took time.Duration) {
 	}
 	if err != nil {
 		attrs = append(attrs, slog.String("code", panda.CodeOf(err)), slog.String("error", err.Error()))
-		if rec.status >= 500 {
+		// A fault is the server's or its machine's. A caller that left, a timeout or
+		// a full node is none.
+		if fault := rec.status == 500 || rec.status == 502; fault && r.Context().Err() == nil {
 			level = slog.LevelError
 		}
 	}

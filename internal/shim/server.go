@@ -174,7 +174,7 @@ func (p *process) save(ctx context.Context, req saveRequest) (State, error) {
 }
 
 func (p *process) saveState(ctx context.Context, path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"pandastack/internal/kit/durable"
 )
 
 // build is one run of the steps that make an image. Its folder is named by the
@@ -75,7 +73,7 @@ func (b *build) all(ctx context.Context) error {
 	return nil
 }
 
-// one runs a step and stamps it once what it made is on the disk.
+// one runs a step and stamps it.
 func (b *build) one(ctx context.Context, s step) (err error) {
 	b.log, err = os.Create(b.logPath(s.name))
 	if err != nil {
@@ -86,23 +84,38 @@ func (b *build) one(ctx context.Context, s step) (err error) {
 		return err
 	}
 	took := b.elapsed()
-	if err := durable.SyncFilesystem(b.dir); err != nil {
+	boot, err := bootID()
+	if err != nil {
 		return err
 	}
-	if err := durable.WriteFile(b.stamp(s.name), []byte(mustJSON(took)), 0o600); err != nil {
+	if err := writeJSON(b.stamp(s.name), stamp{Took: took, Boot: boot}); err != nil {
 		return err
 	}
 	b.finish(took, false)
 	return nil
 }
 
+// stamp says that a step is done. What it made may not be on the disk yet, only
+// in the host's memory: so a stamp counts until the host is booted again, and
+// nothing but the finished image has to be synced.
+type stamp struct {
+	Took StepTime `json:"took"`
+	Boot string   `json:"boot_id"`
+}
+
 func readStamp(path string) (StepTime, bool) {
-	var t StepTime
+	var s stamp
 	text, err := os.ReadFile(path)
-	if err != nil || json.Unmarshal(text, &t) != nil {
-		return t, false
+	if err != nil || json.Unmarshal(text, &s) != nil {
+		return s.Took, false
 	}
-	return t, true
+	boot, err := bootID()
+	return s.Took, err == nil && s.Boot == boot
+}
+
+func bootID() (string, error) {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id)), err
 }
 
 // StepError says which step of a build failed and where its log is.

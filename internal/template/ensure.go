@@ -132,6 +132,9 @@ func (b *Builder) remember(name string, v Variant, w *Warm) {
 
 // inputs makes the initrd and says what a snapshot made now would be made of.
 func (b *Builder) inputs(ctx context.Context, src *Source, img *Image, v Variant) (WarmManifest, string, error) {
+	if b.cfg.Starter == nil || b.cfg.Compat == nil {
+		return WarmManifest{}, "", errors.New("this builder starts no machines: Config.Starter and Config.Compat are not set")
+	}
 	initrd, key, err := b.Initrd(ctx, img)
 	if err != nil {
 		return WarmManifest{}, "", err

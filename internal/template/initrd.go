@@ -44,7 +44,7 @@ func (b *Builder) Initrd(ctx context.Context, img *Image) (path, key string, err
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", "", err
 	}
-	if err := durable.WriteFile(path, archive, 0o600); err != nil {
+	if err := durable.WriteFile(path, archive, 0o644); err != nil {
 		return "", "", fmt.Errorf("write initrd: %w", err)
 	}
 	return path, key, durable.SyncDir(b.layout.path("boot"))

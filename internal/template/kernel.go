@@ -83,7 +83,7 @@ func writeVmlinux(boot, to string) error {
 	if err != nil {
 		return fmt.Errorf("extract vmlinux from %s: %w", filepath.Base(found[0]), err)
 	}
-	return os.WriteFile(to, vmlinux, 0o600)
+	return os.WriteFile(to, vmlinux, 0o644)
 }
 
 // extractVmlinux finds the compressed ELF kernel in a bzImage by its setup

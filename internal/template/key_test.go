@@ -1,6 +1,7 @@
 package template
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -118,5 +119,21 @@ func TestDiff(t *testing.T) {
 	}
 	if d := Diff(old, old); d != nil {
 		t.Errorf("Diff with itself = %v", d)
+	}
+}
+
+func TestStampOfAnotherBootDoesNotCount(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "done-venv")
+	boot, err := bootID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]bool{boot: true, "another": false} {
+		if err := writeJSON(path, stamp{Took: StepTime{Name: "venv", MS: 7}, Boot: id}); err != nil {
+			t.Fatal(err)
+		}
+		if took, ok := readStamp(path); ok != want || took.MS != 7 {
+			t.Errorf("stamp of boot %s counts: %v, want %v", id, ok, want)
+		}
 	}
 }

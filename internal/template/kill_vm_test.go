@@ -92,7 +92,7 @@ func intoStep(t *testing.T, data, step string) {
 	t.Helper()
 	within := map[string]time.Duration{"debootstrap": time.Minute, "packages": 20 * time.Second, "kernel": 10 * time.Second,
 		"wheels": 10 * time.Second, "venv": 20 * time.Second, "caches": 10 * time.Second, "image": 10 * time.Second}
-	say := map[string]string{"debootstrap": "extracting archives", "venv": "-m pip"}
+	say := map[string]string{"packages": "Get:", "debootstrap": "extracting archives", "venv": "-m pip"}
 	await(within[step], func() bool {
 		logs, err := filepath.Glob(filepath.Join(data, "tmp", "build-*", step+".log"))
 		if err != nil {

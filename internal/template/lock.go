@@ -50,3 +50,16 @@ func parseLock(text []byte) ([]PythonPackage, error) {
 	}
 	return out, nil
 }
+
+// formatLock writes a lock that parseLock reads.
+func formatLock(list []PythonPackage) []byte {
+	var out strings.Builder
+	for _, p := range list {
+		fmt.Fprintf(&out, "%s==%s", p.Name, p.Version)
+		for _, h := range p.Hashes {
+			fmt.Fprintf(&out, " --hash=%s", h)
+		}
+		out.WriteString("\n")
+	}
+	return []byte(out.String())
+}

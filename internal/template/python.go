@@ -2,8 +2,10 @@ package template
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -17,34 +19,78 @@ var wheelTags = []string{
 	"--platform=manylinux1_x86_64", "--platform=any",
 }
 
-// wheels downloads the lock's packages with the host's pip and its settings.
-// Files that are in the cache with the right hash are not downloaded again.
+// wheels downloads what the cache lacks of the lock, with the host's pip and its
+// settings. The cache only ever holds whole files.
 func (b *build) wheels(ctx context.Context) error {
 	if b.src.Lock == nil {
 		return nil
 	}
-	lock := filepath.Join(b.dir, "requirements.lock")
-	if err := os.WriteFile(lock, b.src.Lock, 0o600); err != nil {
+	missing, err := missingWheels(b.src.Lock, b.wheelDir)
+	if err != nil || len(missing) == 0 {
 		return err
 	}
-	list, err := parseLock(b.src.Lock)
-	if err != nil {
+	dest, lock := filepath.Join(b.dir, "wheels"), filepath.Join(b.dir, "missing.lock")
+	if err := errors.Join(os.RemoveAll(dest), os.WriteFile(lock, formatLock(missing), 0o600)); err != nil {
 		return err
 	}
 	argv := []string{
 		"python3", "-m", "pip", "download", "--disable-pip-version-check", "--no-input", "--progress-bar=off",
-		"--no-deps", "--require-hashes", "--only-binary=:all:", "--no-cache-dir",
-		"--find-links=" + b.wheelDir, "--dest=" + b.wheelDir, "--requirement=" + lock,
+		"--no-deps", "--require-hashes", "--only-binary=:all:", "--no-cache-dir", "--dest=" + dest, "--requirement=" + lock,
 	}
 	c := command{argv: append(argv, wheelTags...), dir: b.dir}
-	var n int64
-	c.onLine = func(line string) {
-		if strings.HasPrefix(line, "Collecting ") || strings.HasPrefix(line, "Processing ") {
-			n++
-			b.report(n, int64(len(list)), "packages")
+	c.onLine = b.countLines(len(missing), "Collecting ")
+	if err := c.run(ctx, b.log); err != nil {
+		return err
+	}
+	return moveFiles(dest, b.wheelDir)
+}
+
+// missingWheels lists the packages of which dir has no file with a digest that
+// the lock allows.
+func missingWheels(lock []byte, dir string) ([]PythonPackage, error) {
+	list, err := parseLock(lock)
+	if err != nil {
+		return nil, err
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.whl"))
+	if err != nil {
+		return nil, err
+	}
+	have := map[string]bool{}
+	for _, f := range files {
+		sum, err := hashFile(f)
+		if err != nil {
+			return nil, err
+		}
+		have["sha256:"+sum] = true
+	}
+	return slices.DeleteFunc(list, func(p PythonPackage) bool {
+		return slices.ContainsFunc(p.Hashes, func(h string) bool { return have[h] })
+	}), nil
+}
+
+func moveFiles(from, to string) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := os.Rename(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
+			return err
 		}
 	}
-	return c.run(ctx, b.log)
+	return nil
+}
+
+// countLines reports one package done for each line with the prefix.
+func (b *build) countLines(total int, prefix string) func(string) {
+	var n int64
+	return func(line string) {
+		if strings.HasPrefix(line, prefix) {
+			n++
+			b.report(n, int64(total), "packages")
+		}
+	}
 }
 
 // virtualenv installs the wheels in the image, without network.
@@ -67,14 +113,7 @@ func (b *build) virtualenv(ctx context.Context) error {
 	install := b.inRoot(venv+"/bin/python", "-m", "pip", "--isolated", "install", "--no-input", "--no-cache-dir",
 		"--disable-pip-version-check", "--root-user-action=ignore", "--no-compile", "--progress-bar=off",
 		"--no-index", "--find-links=/mnt/wheels", "--require-hashes", "--no-deps", "--requirement=/mnt/wheels/requirements.lock")
-	var n int64
-	total := int64(strings.Count(string(b.src.Lock), "=="))
-	install.onLine = func(line string) {
-		if strings.HasPrefix(line, "Processing ") {
-			n++
-			b.report(n, total, "packages")
-		}
-	}
+	install.onLine = b.countLines(strings.Count(string(b.src.Lock), "=="), "Processing ")
 	return install.run(ctx, b.log)
 }
 

@@ -1,8 +1,10 @@
 package template
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -121,9 +123,27 @@ func TestParseLock(t *testing.T) {
 	if len(list) != 2 || list[0].Name != "a" || len(list[0].Hashes) != 2 || list[1].Version != "2" {
 		t.Errorf("got %+v", list)
 	}
+	if again, err := parseLock(formatLock(list)); err != nil || mustJSON(again) != mustJSON(list) {
+		t.Errorf("written and read again: %+v, %v", again, err)
+	}
 	for _, bad := range []string{"", "a>=1 --hash=sha256:1", "a==1", "a==1 --pre", "-r other.txt", "a @ https://example.org/a.whl --hash=sha256:1"} {
 		if _, err := parseLock([]byte(bad)); err == nil {
 			t.Errorf("parseLock(%q) has no error", bad)
 		}
+	}
+}
+
+func TestMissingWheels(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a-1-py3-none-any.whl"), []byte("whole"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "b-1-py3-none-any.whl"), []byte("ha"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lock := fmt.Sprintf("a==1 --hash=sha256:00 --hash=sha256:%s\nb==1 --hash=sha256:%s\n", hashBytes([]byte("whole")), hashBytes([]byte("half")))
+	missing, err := missingWheels([]byte(lock), dir)
+	if err != nil || len(missing) != 1 || missing[0].Name != "b" {
+		t.Errorf("missing %+v, %v; want b, whose file is damaged", missing, err)
 	}
 }

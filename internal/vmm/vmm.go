@@ -85,7 +85,8 @@ type Machine interface {
 	// Stop halts the vCPUs; Cont lets them go on. Both are fine twice.
 	Stop(ctx context.Context) error
 	Cont(ctx context.Context) error
-	// SaveState writes the device state of a stopped machine to w.
+	// SaveState writes the device state of a stopped machine to w, which must be
+	// open for writing only.
 	SaveState(ctx context.Context, w *os.File) error
 	// Memory gives the guest memory's mapping in the VMM's address space.
 	Memory() (Mapping, error)

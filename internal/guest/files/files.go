@@ -58,7 +58,7 @@ func refuse(path string, err error) error {
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
 		code = guestproto.CodeNotFound
-	case errors.Is(err, unix.ENOTDIR):
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EEXIST): // a parent folder that is a file
 		code = guestproto.CodeNotDir
 	case errors.Is(err, unix.EISDIR):
 		code = guestproto.CodeIsDirectory

@@ -2,7 +2,9 @@ package v1
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -28,6 +30,18 @@ func (h *handlers) exec(a huma.API) {
 				Fields:  []api.FieldError{{Path: "body.cmd", Message: "give either cmd or argv"}},
 			}
 		}
-		return answer(h.Sandboxes.Exec(ctx, string(in.ID), in.Body))
+		out, err := h.Sandboxes.Exec(ctx, string(in.ID), in.Body)
+		return answer(out, sayTimeout(err))
 	})
+}
+
+// sayTimeout makes sure of the word by which published clients know a timeout.
+func sayTimeout(err error) error {
+	var e *panda.Error
+	if !errors.As(err, &e) || e.Code != api.CodeExecTimeout || strings.Contains(e.Message, "timeout") {
+		return err
+	}
+	said := *e
+	said.Message = "timeout: " + e.Message
+	return &said
 }

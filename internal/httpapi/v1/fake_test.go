@@ -87,6 +87,8 @@ func (m *memory) Exec(ctx context.Context, id string, req api.Exec) (api.ExecRes
 		return api.ExecResult{}, ctx.Err()
 	case "panic":
 		panic("as asked")
+	case "slow":
+		return api.ExecResult{}, &panda.Error{Code: api.CodeExecTimeout, Message: "killed after 1 s"}
 	case "plain":
 		return api.ExecResult{}, errors.New("a secret of the server")
 	}

@@ -87,9 +87,13 @@ func (h *handlers) replRun(ctx context.Context, in *replRun) (*body[replResult],
 		return nil, err
 	}
 	if ex.Status == "timeout" {
+		message := fmt.Sprintf("timeout: the cell ran longer than %g ms", in.Body.TimeoutMS) // clients look for the word
+		if ex.ContextRestarted {
+			message += "; its kernel had to be restarted and its variables are lost"
+		}
 		return nil, &panda.Error{
 			Code:    api.CodeExecutionTimeout,
-			Message: fmt.Sprintf("timeout: the cell ran longer than %g ms", in.Body.TimeoutMS), // clients look for the word
+			Message: message,
 			Detail:  map[string]any{"stdout": ex.Stdout, "stderr": ex.Stderr, "context_restarted": ex.ContextRestarted},
 		}
 	}

@@ -218,6 +218,14 @@ func TestExecEndsWithItsClient(t *testing.T) {
 	<-done
 }
 
+func TestTimeoutOfAProcessSaysTheWord(t *testing.T) {
+	e := start(t)
+	resp, body := e.call("POST", "/v1/sandboxes/box/exec", `{"cmd":"slow"}`)
+	if got := e.refused(resp, body, 504, api.CodeExecTimeout); got.Error != "timeout: killed after 1 s" {
+		t.Errorf("got %q", got.Error)
+	}
+}
+
 func TestRepl(t *testing.T) {
 	e := start(t)
 	_, body := e.call("POST", "/v1/sandboxes/box/repl/sessions", `{"language":"Python"}`)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 )
 
 // WriteFile replaces path as a whole. After a crash it has the old content or
@@ -61,18 +60,4 @@ func SyncDir(path string) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
-}
-
-// SyncFilesystem flushes the whole file system that holds path: cheaper than
-// SyncTree on a tree of many small files.
-func SyncFilesystem(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	_, _, errno := syscall.Syscall(sysSyncfs, f.Fd(), 0, 0)
-	if errno != 0 {
-		return errors.Join(fmt.Errorf("syncfs %s: %w", path, errno), f.Close())
-	}
-	return f.Close()
 }

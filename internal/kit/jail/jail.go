@@ -26,7 +26,7 @@ type Config struct {
 	// Confine turns on namespaces, root and uid, which need root. Without it
 	// only NoNewPrivs and the limits apply.
 	Confine bool
-	Root    string // bound read-only as /; must hold the empty folder proc
+	Root    string // bound read-only as /; made by BuildRoot
 	Mount   string // an empty folder to build the root on
 	UID     int
 	GID     int
@@ -103,6 +103,9 @@ func enterRoot(cfg Config) error {
 	const ro = unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV
 	if err := unix.Mount("", cfg.Mount, "", ro, ""); err != nil {
 		return fmt.Errorf("jail: make the root read-only: %w", err)
+	}
+	if err := unix.Mount("/dev/null", filepath.Join(cfg.Mount, "dev/null"), "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("jail: bind /dev/null: %w", err)
 	}
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	proc := filepath.Join(cfg.Mount, "proc")

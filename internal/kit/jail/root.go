@@ -56,7 +56,7 @@ func fill(root string, files []string) error {
 			return err
 		}
 	}
-	// No device works in there; an empty file serves programs that only read it.
+	// The one device there is gets bound over this file.
 	if err := os.WriteFile(filepath.Join(root, "dev/null"), nil, 0o444); err != nil {
 		return err
 	}

@@ -30,8 +30,11 @@ type injector struct {
 func inject(t *testing.T, pid int) *injector {
 	t.Helper()
 	runtime.LockOSThread()
-	if err := unix.PtraceAttach(pid); err != nil {
+	if err := unix.PtraceSeize(pid); err != nil {
 		t.Fatalf("attach to %d: %v", pid, err)
+	}
+	if err := unix.PtraceInterrupt(pid); err != nil {
+		t.Fatalf("interrupt %d: %v", pid, err)
 	}
 	in := &injector{t: t, pid: pid}
 	in.waitStop()

@@ -165,7 +165,7 @@ func (f Fixture) testSaveRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	state, err := os.Create(filepath.Join(dir, "state"))
+	state, err := os.OpenFile(filepath.Join(dir, "state"), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}

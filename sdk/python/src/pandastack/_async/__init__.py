@@ -1,1 +1,1 @@
-"""The source of both flavours; `_sync` is generated from it by generate_sync.py."""
+"""One flavour of the classes; `_sync` is generated from `_async` by generate_sync.py."""

@@ -1,2 +1,2 @@
 # Generated from _async/__init__.py by generate_sync.py. Do not edit.
-"""The source of both flavours; `_sync` is generated from it by generate_sync.py."""
+"""One flavour of the classes; `_sync` is generated from `_async` by generate_sync.py."""
