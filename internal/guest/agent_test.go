@@ -28,8 +28,10 @@ func TestMain(m *testing.M) {
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
 		binary = filepath.Join(dir, "pandastack-guest")
-		build := exec.Command("go", "build", "-trimpath", "-o", binary, "pandastack/cmd/pandastack-guest")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		build := exec.Command("go", "build", "-trimpath", fmt.Sprintf("-race=%t", raced), "-o", binary, "pandastack/cmd/pandastack-guest")
+		if build.Env = os.Environ(); !raced {
+			build.Env = append(build.Env, "CGO_ENABLED=0")
+		}
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build the agent: %v\n%s", err, out)
 			return 1

@@ -215,7 +215,7 @@ func TestLargeFile(t *testing.T) {
 	if _, err := io.Copy(got, file); err != nil || !bytes.Equal(got.Sum(nil), sum.Sum(nil)) {
 		t.Fatalf("read back: %v, equal %t", err, bytes.Equal(got.Sum(nil), sum.Sum(nil)))
 	}
-	if rss := a.rss(t); rss > 100<<20 {
+	if rss := a.rss(t); rss > 100<<20 && !raced {
 		t.Fatalf("the agent holds %d MiB after a file of 64 MiB", rss>>20)
 	}
 }

@@ -243,7 +243,8 @@ type Done struct {
 	Status         string  `json:"status"`
 	ExecutionCount int     `json:"execution_count"`
 	DurationMS     float64 `json:"duration_ms"`
-	// Restarted says that the kernel's state was lost and the next cell runs in a fresh one.
+	// Restarted says that the kernel's state was lost: with died and timeout the next cell
+	// runs in a fresh one; with another status this cell did, its kernel having died before it.
 	Restarted bool `json:"restarted,omitempty"`
 	// ExitCode and Signal say how a kernel that died ended.
 	ExitCode int    `json:"exit_code,omitempty"`

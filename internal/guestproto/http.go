@@ -44,6 +44,7 @@ const (
 	streamWindow = 4 << 20
 	connWindow   = 16 << 20
 	maxFrame     = 1<<20 - 1
+	maxStreams   = 1000
 )
 
 var codeStatus = map[string]int{
@@ -87,7 +88,8 @@ func asError(err error) *Error {
 
 func http2Config() *http.HTTP2Config {
 	return &http.HTTP2Config{
-		MaxConcurrentStreams:          1000,
+		MaxConcurrentStreams:          maxStreams,
+		StrictMaxConcurrentRequests:   true,
 		MaxReceiveBufferPerConnection: connWindow,
 		MaxReceiveBufferPerStream:     streamWindow,
 		MaxReadFrameSize:              maxFrame,
@@ -102,6 +104,8 @@ func Transport(dial func(context.Context) (net.Conn, error)) *http.Transport {
 		Protocols:   new(http.Protocols),
 		HTTP2:       http2Config(),
 
+		// A pipe has one session: a second dial would end the first.
+		MaxConnsPerHost:    1,
 		DisableCompression: true,
 	}
 	t.Protocols.SetUnencryptedHTTP2(true)
@@ -113,7 +117,6 @@ func Transport(dial func(context.Context) (net.Conn, error)) *http.Transport {
 func NewServer(handler http.Handler) *http.Server {
 	s := &http.Server{Handler: handler, Protocols: new(http.Protocols), HTTP2: http2Config()}
 	s.Protocols.SetUnencryptedHTTP2(true)
-	s.ErrorLog = nil
 	return s
 }
 
@@ -131,7 +134,7 @@ func Serve(ctx context.Context, l net.Listener, handler http.Handler) error {
 	return err
 }
 
-// line is what streams carry besides events.
+// failedLine is what streams carry besides events.
 type failedLine struct {
 	Failed *Error `json:"failed"`
 }

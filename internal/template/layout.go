@@ -13,7 +13,6 @@ func (l layout) path(elem ...string) string {
 	return filepath.Join(append([]string{string(l)}, elem...)...)
 }
 
-func (l layout) images() string              { return l.path("images") }
 func (l layout) image(digest string) string  { return l.path("images", digest) }
 func (l layout) byRecipe(key string) string  { return l.path("images", "by-recipe", key) }
 func (l layout) boot(key string) string      { return l.path("boot", key) }

@@ -30,6 +30,7 @@ type Config struct {
 	Mount   string // an empty folder to build the root on
 	UID     int
 	GID     int
+	Devices []string // host device files that the program may use, below /dev
 	Limits  []Limit
 	Argv    []string
 	Env     []string
@@ -104,8 +105,8 @@ func enterRoot(cfg Config) error {
 	if err := unix.Mount("", cfg.Mount, "", ro, ""); err != nil {
 		return fmt.Errorf("jail: make the root read-only: %w", err)
 	}
-	if err := unix.Mount("/dev/null", filepath.Join(cfg.Mount, "dev/null"), "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("jail: bind /dev/null: %w", err)
+	if err := makeDevices(cfg); err != nil {
+		return err
 	}
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	proc := filepath.Join(cfg.Mount, "proc")
@@ -123,6 +124,33 @@ func enterRoot(cfg Config) error {
 		return fmt.Errorf("jail: detach the old root: %w", err)
 	}
 	return unix.Chdir("/")
+}
+
+// makeDevices gives the root a /dev of its own with nothing but cfg.Devices,
+// which belong to the program's user.
+func makeDevices(cfg Config) error {
+	dev := filepath.Join(cfg.Mount, "dev")
+	const flags = unix.MS_NOSUID | unix.MS_NOEXEC
+	if err := unix.Mount("dev", dev, "tmpfs", flags, "mode=755,size=4k"); err != nil {
+		return fmt.Errorf("jail: mount /dev: %w", err)
+	}
+	for _, path := range cfg.Devices {
+		var st unix.Stat_t
+		if err := unix.Stat(path, &st); err != nil {
+			return fmt.Errorf("jail: device %s: %w", path, err)
+		}
+		node := filepath.Join(dev, filepath.Base(path))
+		if err := unix.Mknod(node, unix.S_IFCHR|0o600, int(st.Rdev)); err != nil {
+			return fmt.Errorf("jail: make device %s: %w", path, err)
+		}
+		if err := os.Chown(node, cfg.UID, cfg.GID); err != nil {
+			return fmt.Errorf("jail: device %s: %w", path, err)
+		}
+	}
+	if err := unix.Mount("", dev, "", unix.MS_REMOUNT|unix.MS_RDONLY|flags, ""); err != nil {
+		return fmt.Errorf("jail: make /dev read-only: %w", err)
+	}
+	return nil
 }
 
 func dropUser(cfg Config) error {

@@ -56,10 +56,6 @@ func fill(root string, files []string) error {
 			return err
 		}
 	}
-	// The one device there is gets bound over this file.
-	if err := os.WriteFile(filepath.Join(root, "dev/null"), nil, 0o444); err != nil {
-		return err
-	}
 	for _, f := range files {
 		if err := copyFile(f, filepath.Join(root, f)); err != nil {
 			return fmt.Errorf("copy %s: %w", f, err)

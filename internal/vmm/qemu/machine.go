@@ -129,8 +129,9 @@ func (m *machine) spawn(caps vmm.Capabilities, spec vmm.Spec, s sockets) error {
 	}
 	cmd, err := jail.Cmd(jail.Config{
 		Confine: spec.Jail.Enabled, Root: spec.Jail.Root, Mount: mount, UID: spec.Jail.UID, GID: spec.Jail.GID,
-		Limits: []jail.Limit{{Resource: unix.RLIMIT_CORE}, {Resource: unix.RLIMIT_NOFILE, Value: 256}},
-		Argv:   append([]string{caps.Binary}, args...),
+		Devices: devices(spec.Accelerator),
+		Limits:  []jail.Limit{{Resource: unix.RLIMIT_CORE}, {Resource: unix.RLIMIT_NOFILE, Value: 256}},
+		Argv:    append([]string{caps.Binary}, args...),
 	}, files)
 	if err != nil {
 		return err
@@ -149,6 +150,14 @@ func (m *machine) spawn(caps vmm.Capabilities, spec vmm.Spec, s sockets) error {
 		return errors.Join(fmt.Errorf("bound the VMM: %w", err), cmd.Process.Kill(), cmd.Wait())
 	}
 	return nil
+}
+
+// devices are those that QEMU opens: the first to see how files can be locked.
+func devices(accelerator string) []string {
+	if accelerator == "kvm" {
+		return []string{"/dev/null", "/dev/kvm"}
+	}
+	return []string{"/dev/null"}
 }
 
 // overheadMB is what a VMM may use besides its guest's memory: translated code,

@@ -1,0 +1,106 @@
+package guestproto
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// serveOn answers every path with its own name over guest's record stream; with
+// held it answers only once that is closed.
+func serveOn(t *testing.T, guest net.Conn, held <-chan struct{}) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		_ = Serve(ctx, Accept(guest), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if held != nil {
+				<-held
+			}
+			_, _ = io.WriteString(w, r.URL.Path)
+		}))
+	})
+	t.Cleanup(func() {
+		cancel()
+		done.Wait()
+	})
+}
+
+func get(ctx context.Context, rt http.RoundTripper, path string) error {
+	req, err := http.NewRequestWithContext(ctx, "GET", "http://guest"+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := rt.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err == nil && string(b) != path {
+		err = fmt.Errorf("got %q, want %q", b, path)
+	}
+	return err
+}
+
+// A port has one session, so a second dial would end the first one's calls.
+func TestConcurrentCallsShareOneSession(t *testing.T) {
+	guest, host := socketpair(t)
+	serveOn(t, guest, nil)
+	port := NewPort(host)
+	var dials atomic.Int32
+	var last atomic.Pointer[net.Conn]
+	rt := Transport(func(ctx context.Context) (net.Conn, error) {
+		dials.Add(1)
+		c, err := port.Dial(ctx)
+		last.Store(&c)
+		return c, err
+	})
+	defer rt.CloseIdleConnections()
+	for round := range 20 {
+		var calls sync.WaitGroup
+		for i := range 50 {
+			calls.Go(func() {
+				if err := get(deadline(t), rt, fmt.Sprint("/", round, "/", i)); err != nil {
+					t.Errorf("round %d: %v", round, err)
+				}
+			})
+		}
+		calls.Wait()
+		if got := int(dials.Load()); got != round+1 {
+			t.Fatalf("round %d: %d dials, want one for each session", round, got)
+		}
+		_ = (*last.Load()).Close()
+		rt.CloseIdleConnections() // it may not have noticed yet
+	}
+}
+
+func TestMoreCallsThanStreamsWait(t *testing.T) {
+	guest, host := socketpair(t)
+	held := make(chan struct{})
+	serveOn(t, guest, held)
+	port := NewPort(host)
+	var dials atomic.Int32
+	rt := Transport(func(ctx context.Context) (net.Conn, error) {
+		dials.Add(1)
+		return port.Dial(ctx)
+	})
+	defer rt.CloseIdleConnections()
+	var calls sync.WaitGroup
+	for i := range maxStreams + 200 {
+		calls.Go(func() {
+			if err := get(deadline(t), rt, fmt.Sprint("/", i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(held)
+	calls.Wait()
+	if dials.Load() != 1 {
+		t.Fatalf("got %d dials, want 1", dials.Load())
+	}
+}
