@@ -17,9 +17,9 @@ type Sandbox struct {
 	Status     string            `json:"status" enum:"creating,running,paused,hibernated,stopping,deleted,failed"`
 	CreatedAt  time.Time         `json:"created_at"`
 	Metadata   map[string]string `json:"metadata"`
-	TTLSeconds int               `json:"ttl_seconds" doc:"seconds of life after creation; 0 means until deleted"`
+	TTLSeconds int               `json:"ttl_seconds" doc:"seconds of life after creation, or after they were last set; 0 means until deleted"`
 	ExpiresAt  *time.Time        `json:"expires_at,omitempty"`
-	Persistent bool              `json:"persistent"`
+	Persistent bool              `json:"persistent" doc:"clients leave it alive at the end of their with or using block; expires_at holds all the same"`
 	// Isolation is hardware-vm, emulated-vm+jail, or emulated-vm where the
 	// server lacks the rights to build the jail.
 	Isolation    string `json:"isolation"`
@@ -52,6 +52,20 @@ type CreateSandbox struct {
 	TTLSeconds int               `json:"ttl_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"0 means until deleted"`
 	Persistent bool              `json:"persistent,omitempty"`
 	Env        map[string]string `json:"env,omitempty" doc:"environment of every process and context started through the API"`
+}
+
+// Lifecycle says when a sandbox ends by itself.
+type Lifecycle struct {
+	TTLSeconds  int        `json:"ttl_seconds" doc:"seconds of life after creation, or after they were last set; 0 means until deleted"`
+	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
+	Persistent  bool       `json:"persistent"`
+	IdleSeconds float64    `json:"idle_seconds" doc:"since the last call on its contexts, processes and files ended; 0 while one is under way"`
+}
+
+// SetLifecycle changes what it names.
+type SetLifecycle struct {
+	TTLSeconds *int  `json:"ttl_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"from now; 0 means until deleted"`
+	Persistent *bool `json:"persistent,omitempty"`
 }
 
 // SandboxList answers GET /v1/sandboxes.
@@ -156,6 +170,24 @@ type ExecResult struct {
 	Signal     string      `json:"signal,omitempty"`
 	DurationMS float64     `json:"duration_ms"`
 	Truncated  *Truncation `json:"truncated,omitempty"`
+}
+
+// ExecChunk is the data of the events stdout and stderr of exec/stream.
+type ExecChunk struct {
+	Chunk string `json:"chunk" doc:"UTF-8, no character is cut in two; what is not UTF-8 is U+FFFD"`
+}
+
+// ExecExit is the data of the event exit of exec/stream.
+type ExecExit struct {
+	ExitCode   int     `json:"exit_code" doc:"128 + signal number when a signal ended it"`
+	Signal     string  `json:"signal,omitempty"`
+	TimedOut   bool    `json:"timed_out,omitempty"`
+	DurationMS float64 `json:"duration_ms"`
+}
+
+// LogLine is the data of an event of logs.
+type LogLine struct {
+	Line string `json:"line"`
 }
 
 // FileInfo describes one file in a sandbox.

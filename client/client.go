@@ -10,7 +10,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 
 	"pandastack/api"
 )
@@ -41,6 +43,8 @@ type Error struct {
 	Hint    string
 	Fields  []api.FieldError
 	Detail  map[string]any
+	// RetryAfter is when the server asks to be tried again; 0: it does not say.
+	RetryAfter time.Duration
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -49,13 +53,13 @@ func (e *Error) Error() string { return e.Message }
 const maxError = 1 << 20
 
 // send makes one request; its answer's body is the caller's to close.
-func (c *Client) send(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, method, path, contentType string, body io.Reader, accept string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	req.Header.Set("Authorization", "Bearer "+c.key)
-	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Accept", accept)
 	if body != nil {
 		req.Header.Set("Content-Type", contentType)
 	}
@@ -77,21 +81,32 @@ func readError(resp *http.Response) error {
 	if err := json.Unmarshal(data, &body); err != nil || body.Error == "" {
 		body = api.Error{Error: fmt.Sprintf("HTTP %s: %.200s", resp.Status, data)}
 	}
-	return &Error{Status: resp.StatusCode, Code: body.Code, Message: body.Error, Hint: body.Hint, Fields: body.Fields, Detail: body.Detail}
+	seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After")) // the other form, a date, is not used here
+	return &Error{
+		Status: resp.StatusCode, Code: body.Code, Message: body.Error, Hint: body.Hint,
+		Fields: body.Fields, Detail: body.Detail, RetryAfter: time.Duration(seconds) * time.Second,
+	}
+}
+
+const jsonType = "application/json"
+
+// sendJSON sends in as JSON, unless it is nil.
+func (c *Client) sendJSON(ctx context.Context, method, path string, in any, accept string) (*http.Response, error) {
+	var body io.Reader
+	if in != nil {
+		data, err := json.Marshal(in)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", method, path, err)
+		}
+		body = bytes.NewReader(data)
+	}
+	return c.send(ctx, method, path, jsonType, body, accept)
 }
 
 // call sends in as JSON, unless it is nil, and reads the answer into out,
 // unless that is nil.
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
-	var body io.Reader
-	if in != nil {
-		data, err := json.Marshal(in)
-		if err != nil {
-			return fmt.Errorf("%s %s: %w", method, path, err)
-		}
-		body = bytes.NewReader(data)
-	}
-	resp, err := c.send(ctx, method, path, "application/json", body)
+	resp, err := c.sendJSON(ctx, method, path, in, jsonType)
 	if err != nil {
 		return err
 	}

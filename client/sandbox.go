@@ -64,7 +64,7 @@ func (c *Client) Exec(ctx context.Context, id string, req api.Exec) (out api.Exe
 
 // ReadFile opens a file of a sandbox; the caller closes it.
 func (c *Client) ReadFile(ctx context.Context, id, path string) (io.ReadCloser, error) {
-	resp, err := c.send(ctx, http.MethodGet, in(id, "/fs?path="+url.QueryEscape(path)), "", nil)
+	resp, err := c.send(ctx, http.MethodGet, in(id, "/fs?path="+url.QueryEscape(path)), "", nil, "*/*")
 	if err != nil {
 		return nil, err
 	}
@@ -73,11 +73,24 @@ func (c *Client) ReadFile(ctx context.Context, id, path string) (io.ReadCloser, 
 
 // WriteFile replaces a file of a sandbox by content.
 func (c *Client) WriteFile(ctx context.Context, id, path string, content io.Reader) error {
-	resp, err := c.send(ctx, http.MethodPut, in(id, "/fs?path="+url.QueryEscape(path)), "application/octet-stream", content)
+	resp, err := c.send(ctx, http.MethodPut, in(id, "/fs?path="+url.QueryEscape(path)), "application/octet-stream", content, jsonType)
 	if err != nil {
 		return err
 	}
 	return resp.Body.Close()
+}
+
+// ListDir lists a folder of a sandbox.
+func (c *Client) ListDir(ctx context.Context, id, path string) ([]api.FileInfo, error) {
+	var out api.Directory
+	err := c.call(ctx, http.MethodGet, in(id, "/fs/dir?path="+url.QueryEscape(path)), nil, &out)
+	return out.Entries, err
+}
+
+// Stat describes a file or folder of a sandbox.
+func (c *Client) Stat(ctx context.Context, id, path string) (out api.FileInfo, err error) {
+	err = c.call(ctx, http.MethodGet, in(id, "/fs/stat?path="+url.QueryEscape(path)), nil, &out)
+	return out, err
 }
 
 // in is the path of something in a sandbox.

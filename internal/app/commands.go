@@ -73,11 +73,8 @@ func build(ctx context.Context, cfg Config, name string, refresh bool, progress 
 	if err := dataDir(cfg.DataDir).prepare(); err != nil {
 		return err
 	}
-	m, err := newMachines(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	b, err := newBuilder(ctx, cfg, m, newLogger(cfg, os.Stderr))
+	log := newLogger(cfg, os.Stderr)
+	m, b, err := openTemplates(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
@@ -87,14 +84,27 @@ func build(ctx context.Context, cfg Config, name string, refresh bool, progress 
 			Elapsed: p.Elapsed, Finished: p.Finished, Cached: p.Cached, Note: p.Note,
 		})
 	}
-	if !refresh {
-		_, err = b.Ensure(ctx, name, show)
+	if refresh {
+		_, changes, err := b.Rebuild(ctx, name, show)
+		for _, c := range changes {
+			progress(cli.Progress{Step: "changed", Note: fmt.Sprint(c)}) // no step of the build
+		}
 		return err
 	}
-	_, changes, err := b.Rebuild(ctx, name, show)
-	for _, c := range changes {
-		progress(cli.Progress{Step: "changed", Note: fmt.Sprint(c)}) // no step of the build
+	warm, err := b.Ensure(ctx, name, show)
+	if err != nil || !m.undecided() {
+		return err
 	}
+	// Only now there is a kernel to try /dev/kvm with; where it works the
+	// snapshot is baked again under it.
+	progress(cli.Progress{Step: "probe", Note: "booting a guest under " + kvmDevice + " to see whether it really works"})
+	if v, err := probeKVM(ctx, m, warm); err != nil || !v.Works {
+		return err
+	}
+	if _, b, err = openTemplates(ctx, cfg, log); err != nil {
+		return err
+	}
+	_, err = b.Ensure(ctx, name, show)
 	return err
 }
 

@@ -30,6 +30,7 @@ func (d dataDir) serverFile() string { return d.path("server.json") }
 func (d dataDir) store() string      { return d.path("pandastack.db") }
 func (d dataDir) runs() string       { return d.path("runs") }
 func (d dataDir) logs() string       { return d.path("logs") }
+func (d dataDir) tmp() string        { return d.path("tmp") }
 func (d dataDir) jail() string       { return d.path("jail") }
 
 // prepare makes the folder and proves that it can be written.

@@ -5,11 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"pandastack/api"
 	"pandastack/internal/cli"
 	"pandastack/internal/panda"
+	"pandastack/internal/template"
 )
+
+// shippedTemplate is the one that a first user starts.
+const shippedTemplate = "code-interpreter"
 
 // patient is one run of doctor: what later checks take from earlier ones.
 type patient struct {
@@ -29,7 +34,6 @@ var exams = []exam{
 	{"configuration", (*patient).configuration},
 	{"qemu", (*patient).vmm},
 	{"qemu monitor", (*patient).monitor},
-	{"accelerator", (*patient).accelerator},
 	{"jail", (*patient).jail},
 	{"memory", (*patient).memory},
 	{"sealed memory", (*patient).sealedMemory},
@@ -39,6 +43,8 @@ var exams = []exam{
 	{"programs", (*patient).programs},
 	{"guest agent", (*patient).agent},
 	{"template", (*patient).template},
+	{"accelerator", (*patient).accelerator},
+	{"save and restore", (*patient).endToEnd},
 }
 
 // warning is a finding that does not keep sandboxes from running.
@@ -88,7 +94,7 @@ func (p *patient) configuration(context.Context) (string, error) {
 }
 
 func (p *patient) vmm(ctx context.Context) (string, error) {
-	m, err := newMachines(ctx, p.cfg)
+	m, err := newMachines(ctx, p.cfg, newLogger(p.cfg, os.Stderr))
 	if err != nil {
 		return "", err
 	}
@@ -96,26 +102,72 @@ func (p *patient) vmm(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s %s (%s), TSC %d kHz", m.caps.VMM, m.caps.Version, m.caps.Binary, m.tscKHz), nil
 }
 
-// accelerator only looks whether /dev/kvm opens. That proves nothing; what
-// counts is what guests were seen to run under.
-func (p *patient) accelerator(context.Context) (string, error) {
+// accelerator says what guests run under, and whether they could run under KVM:
+// once a template is built its kernel is booted to see.
+func (p *patient) accelerator(ctx context.Context) (string, error) {
 	if p.machines == nil {
 		return "", errSkipped
 	}
 	used := p.machines.caps.Accelerator
-	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
-	if err == nil {
-		err = f.Close()
+	if err := kvmOpens(); err != nil {
+		if used == "kvm" {
+			return "", fmt.Errorf("kvm was asked for: %w", err)
+		}
+		return used + ", no " + kvmDevice + ": guests are emulated and slower", nil
+	}
+	v, known := readVerdict(p.cfg)
+	if !known && used != "kvm" {
+		warm, err := p.warm(ctx)
+		if err != nil {
+			return "", err
+		}
+		if v, err = probeKVM(ctx, p.machines, warm); err != nil {
+			return "", err
+		}
 	}
 	switch {
-	case err == nil && used == "kvm":
-		return "kvm", nil
-	case err == nil:
-		return used + "; /dev/kvm opens, --accelerator kvm uses it", nil
-	case used == "kvm":
-		return "", fmt.Errorf("kvm was asked for: %w", err)
+	case used == "kvm", v.Works:
+		return "kvm: a guest was booted under it", nil
+	default:
+		return used + "; " + kvmDevice + " opens, but " + v.Reason, nil
 	}
-	return used + ", no /dev/kvm: guests are emulated and slower", nil
+}
+
+// warm is the shipped template's snapshot, if it is there; nothing is built.
+func (p *patient) warm(ctx context.Context) (*template.Warm, error) {
+	b, err := newBuilder(ctx, p.cfg, p.machines, p.machines.log)
+	if err != nil {
+		return nil, err
+	}
+	t, err := b.Get(ctx, shippedTemplate)
+	if err != nil {
+		return nil, err
+	}
+	if t.Status != "ready" {
+		return nil, &warning{shippedTemplate + " is " + t.Status, "'pandastack template build " + shippedTemplate + "' takes some minutes; the first sandbox does it otherwise"}
+	}
+	return b.Ensure(ctx, shippedTemplate, nil)
+}
+
+// endToEnd boots, saves and restores a machine.
+func (p *patient) endToEnd(ctx context.Context) (_ string, err error) {
+	if p.machines == nil {
+		return "", errSkipped
+	}
+	warm, err := p.warm(ctx)
+	if err != nil {
+		return "", err
+	}
+	t, err := newTrial(p.machines, warm)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	began := time.Now()
+	if err := t.saves(ctx); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("a machine was booted, saved and restored with its memory in %.1f s", time.Since(began).Seconds()), nil
 }
 
 func (p *patient) jail(ctx context.Context) (string, error) {
@@ -142,17 +194,9 @@ func (p *patient) template(ctx context.Context) (string, error) {
 	if p.machines == nil {
 		return "", errSkipped
 	}
-	const name = "code-interpreter"
-	b, err := newBuilder(ctx, p.cfg, p.machines, newLogger(p.cfg, os.Stderr))
+	warm, err := p.warm(ctx)
 	if err != nil {
 		return "", err
 	}
-	t, err := b.Get(ctx, name)
-	if err != nil {
-		return "", err
-	}
-	if t.Status != "ready" {
-		return "", &warning{name + " is " + t.Status, "'pandastack template build " + name + "' takes some minutes; the first sandbox does it otherwise"}
-	}
-	return fmt.Sprintf("%s is ready, %d MB", name, t.SizeBytes>>20), nil
+	return fmt.Sprintf("%s is ready, image %.12s", shippedTemplate, warm.Image.Manifest.Digest), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -20,6 +21,7 @@ const tscWindow = 20 * time.Millisecond
 // VMM driver.
 type machines struct {
 	cfg      Config
+	log      *slog.Logger
 	driver   *qemu.Driver
 	launcher *shim.Launcher
 	caps     vmm.Capabilities
@@ -27,12 +29,12 @@ type machines struct {
 }
 
 // newMachines looks at the host. It fails where nothing can run.
-func newMachines(ctx context.Context, cfg Config) (*machines, error) {
+func newMachines(ctx context.Context, cfg Config, log *slog.Logger) (*machines, error) {
 	accelerator := cfg.Accelerator
 	if accelerator == "auto" {
-		accelerator = "" // the driver's choice
+		accelerator = autoAccelerator(cfg)
 	}
-	m := &machines{cfg: cfg, driver: &qemu.Driver{Accelerator: accelerator}}
+	m := &machines{cfg: cfg, log: log, driver: &qemu.Driver{Accelerator: accelerator}}
 	var err error
 	if m.caps, err = m.driver.Capabilities(ctx); err != nil {
 		return nil, err
@@ -44,6 +46,13 @@ func newMachines(ctx context.Context, cfg Config) (*machines, error) {
 		TSCKHz: m.tscKHz,
 	}
 	return m, nil
+}
+
+// undecided says whether a guest might run under KVM and nobody has tried since
+// the host booted.
+func (m *machines) undecided() bool {
+	_, known := readVerdict(m.cfg)
+	return m.cfg.Accelerator == "auto" && m.caps.Accelerator == "tcg" && !known && kvmOpens() == nil
 }
 
 // jailed says whether VMMs are confined in namespaces and users of their own.

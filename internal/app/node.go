@@ -93,10 +93,7 @@ func (n *Node) listen(ctx context.Context) error {
 // openServices opens store, templates and sandboxes, and takes up what an earlier
 // server has left.
 func (n *Node) openServices(ctx context.Context) (err error) {
-	if n.machines, err = newMachines(ctx, n.cfg); err != nil {
-		return err
-	}
-	if n.builder, err = newBuilder(ctx, n.cfg, n.machines, n.log); err != nil {
+	if n.machines, n.builder, err = decideAccelerator(ctx, n.cfg, n.log); err != nil {
 		return err
 	}
 	records, err := sqlstore.Open(ctx, n.data.store())

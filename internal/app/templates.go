@@ -34,6 +34,38 @@ func newBuilder(ctx context.Context, cfg Config, m *machines, log *slog.Logger) 
 	})
 }
 
+// openTemplates gives the host's machines and the templates for them.
+func openTemplates(ctx context.Context, cfg Config, log *slog.Logger) (*machines, *template.Builder, error) {
+	m, err := newMachines(ctx, cfg, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := newBuilder(ctx, cfg, m, log)
+	return m, b, err
+}
+
+// decideAccelerator is openTemplates with the question of /dev/kvm answered
+// first, if it is open and can be: it takes a template that is ready.
+func decideAccelerator(ctx context.Context, cfg Config, log *slog.Logger) (*machines, *template.Builder, error) {
+	m, b, err := openTemplates(ctx, cfg, log)
+	if err != nil || !m.undecided() {
+		return m, b, err
+	}
+	t, err := b.Get(ctx, shippedTemplate)
+	if err != nil || t.Status != "ready" {
+		return m, b, err
+	}
+	warm, err := b.Ensure(ctx, shippedTemplate, nil)
+	if err != nil {
+		return m, b, nil // whoever asks for the template is told
+	}
+	log.InfoContext(ctx, "booting a guest under "+kvmDevice+" to see whether it really works", "at most", kvmProbeTime)
+	if v, err := probeKVM(ctx, m, warm); err != nil || !v.Works {
+		return m, b, err
+	}
+	return openTemplates(ctx, cfg, log)
+}
+
 // warmMemory gives the memory of warm snapshots; the cache keeps it.
 type warmMemory struct{ cache *memimage.Cache }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -17,15 +18,16 @@ import (
 // a guest says: answers are bounded, decoded into the types of this package and
 // handed on re-encoded, and an answer that breaks the protocol fails its call.
 type Client struct {
-	rt   http.RoundTripper
-	base string
+	rt    http.RoundTripper
+	base  string
+	calls chan struct{} // one for each call in flight
 }
 
 var _ Guest = (*Client)(nil)
 
 // NewClient calls the guest that rt reaches under base, like http://guest.
 func NewClient(rt http.RoundTripper, base string) *Client {
-	return &Client{rt: rt, base: base + pathPrefix}
+	return &Client{rt: rt, base: base + pathPrefix, calls: make(chan struct{}, maxCalls)}
 }
 
 // send makes one call. The answer is a success; its body is the caller's.
@@ -37,7 +39,7 @@ func (c *Client) send(ctx context.Context, method, path string, body io.Reader, 
 	if length >= 0 {
 		req.ContentLength = length
 	}
-	resp, err := c.rt.RoundTrip(req)
+	resp, err := c.roundTrip(req)
 	if err != nil {
 		return nil, fmt.Errorf("guest %s %s: %w", method, req.URL.Path, err)
 	}
@@ -46,6 +48,32 @@ func (c *Client) send(ctx context.Context, method, path string, body io.Reader, 
 	}
 	defer func() { _ = resp.Body.Close() }()
 	return nil, refusal(resp)
+}
+
+// roundTrip keeps the calls in flight below maxCalls. A call ends with its body.
+func (c *Client) roundTrip(req *http.Request) (*http.Response, error) {
+	select {
+	case c.calls <- struct{}{}:
+	case <-req.Context().Done():
+		return nil, req.Context().Err()
+	}
+	resp, err := c.rt.RoundTrip(req)
+	if err != nil {
+		<-c.calls
+		return nil, err
+	}
+	resp.Body = &callBody{ReadCloser: resp.Body, end: sync.OnceFunc(func() { <-c.calls })}
+	return resp, nil
+}
+
+type callBody struct {
+	io.ReadCloser
+	end func()
+}
+
+func (b *callBody) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
 }
 
 // maxMessage bounds a refusal's text.

@@ -45,6 +45,7 @@ const (
 	connWindow   = 16 << 20
 	maxFrame     = 1<<20 - 1
 	maxStreams   = 1000
+	maxCalls     = maxStreams - 100 // net/http's client hangs when more wait than may run
 )
 
 var codeStatus = map[string]int{

@@ -79,6 +79,7 @@ func TestConcurrentCallsShareOneSession(t *testing.T) {
 	}
 }
 
+// More calls than an HTTP/2 connection takes at once wait for their turn.
 func TestMoreCallsThanStreamsWait(t *testing.T) {
 	guest, host := socketpair(t)
 	held := make(chan struct{})
@@ -90,10 +91,11 @@ func TestMoreCallsThanStreamsWait(t *testing.T) {
 		return port.Dial(ctx)
 	})
 	defer rt.CloseIdleConnections()
+	client := NewClient(rt, "http://guest")
 	var calls sync.WaitGroup
-	for i := range maxStreams + 200 {
+	for range 2 * maxStreams {
 		calls.Go(func() {
-			if err := get(deadline(t), rt, fmt.Sprint("/", i)); err != nil {
+			if err := client.call(deadline(t), "GET", "/", nil, nil); err != nil {
 				t.Error(err)
 			}
 		})

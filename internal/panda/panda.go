@@ -30,6 +30,7 @@ type Sandbox struct {
 	Failure     string // why it is Failed
 	CreatedAt   time.Time
 	TTL         time.Duration // 0: until deleted
+	TTLFrom     time.Time     // when TTL was set last; zero: at creation
 	Persistent  bool
 	Metadata    map[string]string
 	Env         map[string]string
@@ -43,7 +44,10 @@ func (s Sandbox) ExpiresAt() time.Time {
 	if s.TTL == 0 {
 		return time.Time{}
 	}
-	return s.CreatedAt.Add(s.TTL)
+	if s.TTLFrom.IsZero() {
+		return s.CreatedAt.Add(s.TTL)
+	}
+	return s.TTLFrom.Add(s.TTL)
 }
 
 // Error is what a caller may see. Its code is one of package api's; the cause

@@ -3,8 +3,10 @@ package harness
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -102,4 +104,16 @@ func (s *Server) Get(t testing.TB, path string, out any) {
 	if err := dec.Decode(out); status != http.StatusOK || err != nil {
 		t.Fatalf("GET %s: %d %s (%v)", path, status, body, err)
 	}
+}
+
+// AwaitFile waits until a cell or process has made a file.
+func (s *Server) AwaitFile(t testing.TB, box, path string) {
+	t.Helper()
+	Await(t, callTime, path, func() error {
+		status, body := s.Call(t, http.MethodGet, "/v1/sandboxes/"+box+"/fs/stat?path="+url.QueryEscape(path), "")
+		if status != http.StatusOK {
+			return fmt.Errorf("%d %s", status, body)
+		}
+		return nil
+	})
 }

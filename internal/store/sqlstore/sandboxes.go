@@ -13,7 +13,7 @@ import (
 )
 
 const columns = `id, template, warm_key, cpu, memory_mb, status, failure, created_ns, ttl_ns,
-	persistent, metadata, env, isolation, accelerator, start`
+	persistent, metadata, env, isolation, accelerator, start, ttl_from_ns`
 
 type sandboxes struct {
 	db *sql.DB
@@ -23,7 +23,7 @@ func (s sandboxes) Put(ctx context.Context, sb panda.Sandbox) error {
 	row, err := values(sb)
 	if err == nil {
 		_, err = s.db.ExecContext(ctx, `INSERT INTO sandboxes (`+columns+`)
-			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, row...)
+			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, row...)
 	}
 	return wrap("put", sb.ID, err)
 }
@@ -59,7 +59,7 @@ func (s sandboxes) Update(ctx context.Context, sb panda.Sandbox, from panda.Stat
 		return wrap("update", sb.ID, err)
 	}
 	result, err := s.db.ExecContext(ctx, `UPDATE sandboxes SET (`+columns+`) =
-		(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ? AND status = ?`, append(row, sb.ID, from)...)
+		(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ? AND status = ?`, append(row, sb.ID, from)...)
 	if err != nil {
 		return wrap("update", sb.ID, err)
 	}
@@ -91,20 +91,31 @@ func values(sb panda.Sandbox) ([]any, error) {
 	return []any{
 		sb.ID, sb.Template, sb.WarmKey, sb.CPU, sb.MemoryMB, string(sb.Status), sb.Failure,
 		sb.CreatedAt.UnixNano(), int64(sb.TTL), sb.Persistent, string(metadata), string(env),
-		sb.Isolation, sb.Accelerator, string(start),
+		sb.Isolation, sb.Accelerator, string(start), nanoseconds(sb.TTLFrom),
 	}, errors.Join(err1, err2, err3)
 }
 
 func scan(row interface{ Scan(...any) error }) (panda.Sandbox, error) {
 	var sb panda.Sandbox
-	var created int64
+	var created, from int64
 	var metadata, env, start []byte
 	err := row.Scan(&sb.ID, &sb.Template, &sb.WarmKey, &sb.CPU, &sb.MemoryMB, &sb.Status, &sb.Failure,
-		&created, &sb.TTL, &sb.Persistent, &metadata, &env, &sb.Isolation, &sb.Accelerator, &start)
+		&created, &sb.TTL, &sb.Persistent, &metadata, &env, &sb.Isolation, &sb.Accelerator, &start, &from)
 	if err != nil {
 		return panda.Sandbox{}, err
 	}
 	sb.CreatedAt = time.Unix(0, created).UTC()
+	if from != 0 {
+		sb.TTLFrom = time.Unix(0, from).UTC()
+	}
 	err = errors.Join(json.Unmarshal(metadata, &sb.Metadata), json.Unmarshal(env, &sb.Env), json.Unmarshal(start, &sb.Start))
 	return sb, err
+}
+
+// nanoseconds of Unix time; 0 is the zero time.
+func nanoseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
 }

@@ -49,6 +49,7 @@ func Sample(id string) panda.Sandbox {
 		ID: id, Template: "code-interpreter", WarmKey: "sha256:aa", CPU: 2, MemoryMB: 1024,
 		Status: panda.Creating, Failure: "it's \x00 \"quoted\" – ü",
 		CreatedAt: time.Date(2024, 2, 29, 12, 0, 0, 123456789, time.UTC), TTL: 90 * time.Second, Persistent: true,
+		TTLFrom:  time.Date(2024, 2, 29, 12, 30, 0, 1, time.UTC),
 		Metadata: map[string]string{"user": "ü", "": "empty"}, Env: map[string]string{"A": "b=c"},
 		Isolation: "emulated-vm+jail", Accelerator: "tcg",
 		Start: api.Start{Kind: "restored", TotalMS: 130.5, Steps: []api.Step{{Name: "admit", MS: 0.25}}},

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pandastack/internal/kit/boundlog"
 	"pandastack/internal/kit/cgroup"
 	"pandastack/internal/kit/jail"
 	"pandastack/internal/kit/undo"
@@ -93,7 +94,7 @@ func (m *machine) own(conn net.Conn) {
 }
 
 func (m *machine) keepConsole(conn net.Conn, dir string) error {
-	log, err := newConsole(filepath.Join(dir, ConsoleFile))
+	log, err := boundlog.Create(filepath.Join(dir, ConsoleFile), consoleLimit)
 	if err != nil {
 		return err
 	}

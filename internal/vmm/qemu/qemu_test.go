@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -63,34 +62,6 @@ func TestArgumentsAreTheABI(t *testing.T) {
 }
 
 func first(args []string, _ []*os.File) []string { return args }
-
-func TestConsoleIsBounded(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "console.log")
-	c, err := newConsole(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := c.Write([]byte("the boot")); err != nil {
-		t.Fatal(err)
-	}
-	line := []byte(strings.Repeat("x", 999) + "\n")
-	for range 3000 {
-		if n, err := c.Write(line); n != len(line) || err != nil {
-			t.Fatalf("Write = %d, %v", n, err)
-		}
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info.Size() > 2*consoleLimit {
-		t.Errorf("the log has %d bytes, want at most %d", info.Size(), 2*consoleLimit)
-	}
-	if text, _ := os.ReadFile(path); !strings.HasPrefix(string(text), "the boot") {
-		t.Error("the beginning was lost")
-	}
-}
 
 func TestParseMapping(t *testing.T) {
 	start, end, ok := parseMapping("7f1c00000000-7f1c20000000 rw-p 00000000 00:01 2056 /memfd:pandastack (deleted)")

@@ -1,0 +1,154 @@
+"""Samples, and the report that is made of them."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable
+
+
+class Samples:
+    """What was measured of one thing. A sample that failed is counted, never left out."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.values: list[float] = []
+        self.failures = 0
+
+    def take(self, measure: Callable[[], float]) -> None:
+        """Adds what `measure` gives, or a failure."""
+        try:
+            self.values.append(measure())
+        except Exception as error:
+            self.failures += 1
+            print(f"bench: a sample of {self.name} failed: {error}", file=sys.stderr)
+
+    def percentile(self, p: float) -> float | None:
+        """The smallest value that at least p percent do not exceed; None without values."""
+        if not self.values:
+            return None
+        ordered = sorted(self.values)
+        return ordered[max(0, math.ceil(p / 100 * len(ordered)) - 1)]
+
+
+def milliseconds(work: Callable[[], Any]) -> Callable[[], float]:
+    """Makes a measure of `work`: how long it takes."""
+
+    def measure() -> float:
+        began = time.perf_counter()
+        work()
+        return (time.perf_counter() - began) * 1000
+
+    return measure
+
+
+class Report:
+    """Prints metrics as they come and writes them at the end."""
+
+    def __init__(self, wanted: Callable[[str], bool]) -> None:
+        self.wanted = wanted
+        self.metrics: dict[str, dict[str, Any]] = {}
+        self.profile: dict[str, dict[str, float]] = {}
+        self.failed: list[str] = []
+
+    def add(
+        self,
+        name: str,
+        value: float | None,
+        unit: str,
+        n: int,
+        note: str = "",
+        failures: int = 0,
+    ) -> None:
+        """Adds one metric; None says that there is no value, which is a failure."""
+        if not self.wanted(name):
+            return
+        if value is None:
+            failures = max(failures, 1)
+        else:
+            value = float(f"{value:.4g}")
+        row: dict[str, Any] = {"value": value, "unit": unit, "n": n, "note": note}
+        if failures:
+            row["failures"] = failures
+            self.failed.append(name)
+        self.metrics[name] = row
+        told = f" ({failures} failed)" if failures else ""
+        print(name, "none" if value is None else f"{value:g}", unit + told, flush=True)
+
+    def p50(self, samples: Samples, note: str = "", p99: bool = False) -> None:
+        """Adds the median of milliseconds, named after the samples, and maybe the 99th percentile."""
+        for p in (50, 99) if p99 else (50,):
+            name = f"{samples.name}_ms_p{p}"
+            self.add(
+                name,
+                samples.percentile(p),
+                "ms",
+                len(samples.values),
+                note,
+                samples.failures,
+            )
+
+    def rate(self, samples: Samples, size: int, note: str = "") -> None:
+        """Adds the median rate at which `size` bytes went in these milliseconds."""
+        middle = samples.percentile(50)
+        value = middle and size / 1e6 / (middle / 1000)
+        self.add(
+            f"{samples.name}_mb_s",
+            value,
+            "MB/s",
+            len(samples.values),
+            note,
+            samples.failures,
+        )
+
+    def steps(self, name: str, taken: list[dict[str, float]]) -> None:
+        """Keeps the median of each step of something measured many times."""
+        if taken:
+            names = dict.fromkeys(step for one in taken for step in one)
+            middle = {
+                step: statistics.median(one.get(step, 0.0) for one in taken)
+                for step in names
+            }
+            self.profile[name] = {
+                step: round(value, 3) for step, value in middle.items()
+            }
+
+    def write(self, path: Path, machine: dict[str, Any]) -> None:
+        """Writes everything as JSON."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        everything = {
+            "machine": machine,
+            "metrics": self.metrics,
+            "profile": self.profile,
+        }
+        path.write_text(json.dumps(everything, indent=2) + "\n", encoding="utf-8")
+
+    def ratios(self) -> None:
+        """Prints how ours compares with its peer where a bound is promised."""
+        for ours, peer, at_most, bound in RATIOS:
+            a, b = (self.metrics.get(name, {}).get("value") for name in (ours, peer))
+            if a and b:
+                ratio = a / b
+                kept = ratio <= bound if at_most else ratio >= bound
+                sign = "<=" if at_most else ">="
+                print(
+                    f"{ours} / {peer} = {ratio:.2f} ({'kept' if kept else 'MISSED'}: {sign} {bound})"
+                )
+
+
+# Ours, its peer, whether less is better, and the promised bound.
+RATIOS = (
+    (
+        "miss_create_to_first_cell_ms_p50",
+        "bare_restore_to_first_cell_ms_p50",
+        True,
+        1.5,
+    ),
+    ("cell_ms_p50", "cell_ipykernel_same_guest_ms_p50", True, 0.25),
+    ("upload_mb_s", "raw_port_up_mb_s", False, 0.55),
+    ("download_mb_s", "raw_port_down_mb_s", False, 0.5),
+)
