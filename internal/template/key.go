@@ -40,18 +40,26 @@ func (s *Source) RecipeKey() string {
 	d.add("format", fmt.Sprint(formatVersion))
 	d.add("recipe", mustJSON(Recipe{Base: r.Base, Packages: r.Packages, Python: r.Python, Files: r.Files, Env: r.Env}))
 	d.add("lock", string(s.Lock))
+	if s.Requirements != nil {
+		d.add("requirements", string(s.Requirements))
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Files)) {
 		d.add("file "+name, string(s.Files[name]))
 	}
 	return d.sum()
 }
 
-// LockDigest is the SHA-256 of the Python lock, "" without one.
-func (s *Source) LockDigest() string {
-	if s.Lock == nil {
-		return ""
+// folderKey names the recipe with all it holds, as it is kept.
+func (s *Source) folderKey() string {
+	d := newDigest("folder")
+	content := s.contents()
+	for _, name := range slices.Sorted(maps.Keys(content)) {
+		d.add("file "+name, string(content[name]))
 	}
-	return hashBytes(s.Lock)
+	for _, f := range s.Recipe.Files {
+		d.add("mode "+f.From, fmt.Sprint(f.Mode))
+	}
+	return d.sum()
 }
 
 // imageDigest names an image by what it was asked for and what that resolved to.

@@ -14,6 +14,29 @@ type PythonPackage struct {
 	Hashes  []string `json:"hashes"` // sha256:…, any of which may be installed
 }
 
+// kernelPackage is what the Python kernel host stands on.
+const kernelPackage = "ipython"
+
+// wantedPattern is a requirement by name: no URL, path or option of pip's, which
+// would mean different things on different hosts.
+var wantedPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]*\])?\s*([<>=!~;][^@\n]*)?$`)
+
+// parseRequirements reads a requirements file of names, versions and markers.
+func parseRequirements(text []byte) ([]string, error) {
+	var list []string
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		if !wantedPattern.MatchString(line) {
+			return nil, fmt.Errorf("has %q; want packages by name, one a line, and no options", line)
+		}
+		list = append(list, line)
+	}
+	return list, nil
+}
+
 var requirementPattern = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;]+)$`)
 
 // parseLock reads a requirements file in which every package is pinned and has

@@ -8,10 +8,19 @@ import (
 	"time"
 )
 
-// Variant is a size a template is baked for; a snapshot's is fixed.
+// What a template may be baked for.
+const (
+	MaxCPU      = 64
+	MinMemoryMB = 128
+	MaxMemoryMB = 1 << 20
+	maxVariants = 8 // sizes of one template at one time: each takes disk
+)
+
+// Variant is a size a template is baked for; a snapshot's is fixed. Zero values
+// stand for what the recipe says.
 type Variant struct {
-	CPU      int `json:"cpu"`
-	MemoryMB int `json:"memory_mb"`
+	CPU      int `yaml:"cpu" json:"cpu"`
+	MemoryMB int `yaml:"memory_mb" json:"memory_mb"`
 }
 
 func (v Variant) String() string { return fmt.Sprintf("%dcpu-%dmb", v.CPU, v.MemoryMB) }

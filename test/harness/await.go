@@ -6,6 +6,12 @@ import (
 	"time"
 )
 
+// Pauses between two looks: short at first, for states that pass.
+const (
+	quickest = 5 * time.Millisecond
+	slowest  = 200 * time.Millisecond
+)
+
 // never marks a state that will not come.
 type never struct{ error }
 
@@ -21,15 +27,13 @@ func Await(t testing.TB, atMost time.Duration, what string, state func() error) 
 }
 
 func await(atMost time.Duration, state func() error) error {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
 	deadline := time.Now().Add(atMost)
-	for {
+	for pause := quickest; ; pause = min(2*pause, slowest) {
 		err := state()
 		var end never
 		if err == nil || errors.As(err, &end) || time.Now().After(deadline) {
 			return err
 		}
-		<-tick.C
+		<-time.After(pause)
 	}
 }

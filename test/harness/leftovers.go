@@ -28,11 +28,17 @@ func watchDir(t testing.TB, dir string) {
 			t.Errorf("left behind: %v", err)
 		}
 		if t.Failed() {
-			text, _ := os.ReadFile(logFile(dir))
-			t.Logf("the server's log:\n%s", text)
+			t.Logf("the server's log:\n%s", tail(logFile(dir)))
 		}
 		sweep(dir)
 	})
+}
+
+// tail gives a log's last part.
+func tail(path string) []byte {
+	const enough = 8 << 10
+	text, _ := os.ReadFile(path) // missing where no server was started
+	return text[max(0, len(text)-enough):]
 }
 
 // Clean waits until nothing but the server itself is left of its data directory.

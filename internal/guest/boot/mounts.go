@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"pandastack/internal/guest/resume"
 )
 
 const (
@@ -128,7 +130,19 @@ func makeFolders() error {
 			return err
 		}
 	}
-	return nil
+	return linkMachineID()
+}
+
+// linkMachineID lets /etc/machine-id lead to the file that resume writes.
+func linkMachineID() error {
+	const path = "/etc/machine-id"
+	if target, err := os.Readlink(path); err == nil && target == resume.MachineIDFile {
+		return nil
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(resume.MachineIDFile, path)
 }
 
 // copyTree copies a folder of the initrd, which goes away. One that is not

@@ -4,10 +4,8 @@ package resume
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -112,18 +110,17 @@ func addEntropy(seed []byte) error {
 
 const rndReseedCRNG = 0x5207 // _IO('R', 0x07)
 
+// MachineIDFile is what /etc/machine-id leads to: a file in memory, since every
+// resume writes it and writing to the disk costs more than all else there.
+const MachineIDFile = "/run/machine-id"
+
 // setMachineID replaces the file as a whole; what reads it finds one or the other.
 func setMachineID(id string) error {
-	const path = "/etc/machine-id"
-	temp := filepath.Join(filepath.Dir(path), ".machine-id.pandastack")
-	err := os.WriteFile(temp, []byte(id+"\n"), 0o444)
-	if err == nil {
-		err = os.Rename(temp, path)
+	const temp = MachineIDFile + ".new"
+	if err := os.WriteFile(temp, []byte(id+"\n"), 0o444); err != nil {
+		return err
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temp))
-	}
-	return nil
+	return os.Rename(temp, MachineIDFile)
 }
 
 func setHostname(name string) error {
