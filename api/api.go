@@ -30,6 +30,36 @@ type Sandbox struct {
 	FromSnapshot string `json:"from_snapshot,omitempty"`
 	GuestIP      string `json:"guest_ip,omitempty"`
 	Failure      string `json:"failure,omitempty" doc:"why status is failed and what can be restored"`
+	Usage        *Usage `json:"usage,omitempty" doc:"GET of one running sandbox: what it uses now"`
+}
+
+// Usage is what a sandbox uses at one moment.
+type Usage struct {
+	Memory  HostMemory  `json:"memory"`
+	Disk    HostDisk    `json:"disk"`
+	Network string      `json:"network" enum:"none" doc:"what it may reach"`
+	Guest   *GuestUsage `json:"guest,omitempty" doc:"what the guest says of itself; missing when it does not answer in time"`
+}
+
+// HostMemory is what a sandbox has of its host's memory.
+type HostMemory struct {
+	HostPrivateBytes int64 `json:"host_private_bytes" doc:"anonymous memory of the VMM and the process beside it, swapped out or not; memory shared with the template does not count"`
+}
+
+// HostDisk is what a sandbox has of its host's disk.
+type HostDisk struct {
+	HostBytes int64 `json:"host_bytes" doc:"allocated by its overlay on the template's disk"`
+}
+
+// GuestUsage is the guest's own view. It is the guest's word, and a guest may lie.
+type GuestUsage struct {
+	MemoryTotalBytes     int64   `json:"memory_total_bytes"`
+	MemoryAvailableBytes int64   `json:"memory_available_bytes"`
+	DiskTotalBytes       int64   `json:"disk_total_bytes"`
+	DiskUsedBytes        int64   `json:"disk_used_bytes"`
+	CPUSeconds           float64 `json:"cpu_seconds" doc:"used since the guest's boot, which for a restored one was its template's"`
+	UptimeSeconds        float64 `json:"uptime_seconds" doc:"since the same moment"`
+	Processes            int     `json:"processes"`
 }
 
 // Start says how a sandbox came to life.
@@ -48,6 +78,8 @@ type Step struct {
 // CreateSandbox asks for a sandbox.
 type CreateSandbox struct {
 	Template   string            `json:"template,omitempty" default:"code-interpreter"`
+	CPU        int               `json:"cpu,omitempty" minimum:"1" maximum:"64" doc:"virtual CPUs; default the template's. Another size than the template's is baked when first asked for"`
+	MemoryMB   int               `json:"memory_mb,omitempty" minimum:"128" maximum:"1048576" doc:"default the template's"`
 	Metadata   map[string]string `json:"metadata,omitempty" maxProperties:"64"`
 	TTLSeconds int               `json:"ttl_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"0 means until deleted"`
 	Persistent bool              `json:"persistent,omitempty"`
@@ -229,6 +261,8 @@ type Template struct {
 type Health struct {
 	Status      string `json:"status" enum:"ok"`
 	Sandboxes   int    `json:"sandboxes"`
+	Ready       int    `json:"ready" doc:"machines that wait for a sandbox to be created"`
+	ReadyWanted int    `json:"ready_wanted" doc:"how many should wait, by the rate of creations"`
 	Isolation   string `json:"isolation"`
 	Accelerator string `json:"accelerator"`
 }

@@ -100,7 +100,7 @@ func Codes() []Code {
 		{CodeSandboxStartFailed, 500, "See the console log named in the message; 'pandastack doctor' checks this host.", "The virtual machine did not come up."},
 		{CodeSandboxCapacity, 503, "Delete sandboxes that are not needed, or try again after the seconds in Retry-After.", "This node has no room for another sandbox."},
 		{CodeContextNotFound, 404, "Create one with POST …/contexts; its id is in the answer.", "No context of this sandbox has this id."},
-		{CodeContextUnsupportedLanguage, 422, "This template's languages: python.", "The template has no kernel for this language."},
+		{CodeContextUnsupportedLanguage, 422, "Contexts speak python, in templates that have it, such as code-interpreter; in others, such as base, use exec and files.", "The template has no kernel for this language."},
 		{CodeExecutionNotFound, 404, "A sandbox keeps the latest 256 executions.", "No execution has this id, or it is too old."},
 		{CodeExecutionTimeout, 504, "Give a larger timeout_ms; the context was interrupted and can be used again.", "repl/sessions only: the cell ran into its timeout."},
 		{CodeExecTimeout, 504, "Give a larger timeout_seconds; what was printed until then is in 'detail'.", "The process ran into its timeout and was killed."},

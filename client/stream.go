@@ -17,18 +17,12 @@ import (
 // maxFrame bounds one event of a stream.
 const maxFrame = 24 << 20
 
-// ExecExit says how a process of ExecStream ended.
-type ExecExit struct {
-	ExitCode   int     `json:"exit_code"` // 128 + signal number when a signal ended it
-	Signal     string  `json:"signal"`
-	TimedOut   bool    `json:"timed_out"`
-	DurationMS float64 `json:"duration_ms"`
-}
-
 // ExecStream runs a process and writes its output as it comes. A process that
-// fails is no error here; see the exit. It is killed when ctx ends.
-func (c *Client) ExecStream(ctx context.Context, id string, req api.Exec, stdout, stderr io.Writer) (ExecExit, error) {
-	var exit *ExecExit
+// fails or runs into its limit is no error here; see the exit. It is killed when
+// ctx ends.
+func (c *Client) ExecStream(ctx context.Context, id string, req api.Exec, stdout, stderr io.Writer) (api.ExecExit, error) {
+	var exit *api.ExecExit
+	var broken error
 	err := c.events(ctx, http.MethodPost, in(id, "/exec/stream"), req, func(event string, data []byte) error {
 		switch event {
 		case "stdout":
@@ -36,26 +30,26 @@ func (c *Client) ExecStream(ctx context.Context, id string, req api.Exec, stdout
 		case "stderr":
 			return writeChunk(stderr, data)
 		case "exit":
-			exit = &ExecExit{}
+			exit = &api.ExecExit{}
 			return json.Unmarshal(data, exit)
 		case "error":
-			return streamError(data)
+			broken = streamError(data) // after a timeout the exit still follows
 		}
-		return nil // of a newer server
+		return nil
 	})
-	if err != nil {
-		return ExecExit{}, err
+	switch {
+	case err != nil:
+		return api.ExecExit{}, err
+	case exit != nil:
+		return *exit, nil
+	case broken != nil:
+		return api.ExecExit{}, broken
 	}
-	if exit == nil {
-		return ExecExit{}, fmt.Errorf("the server ended a process's output without saying how it exited: %w", io.ErrUnexpectedEOF)
-	}
-	return *exit, nil
+	return api.ExecExit{}, fmt.Errorf("the server ended a process's output without saying how it exited: %w", io.ErrUnexpectedEOF)
 }
 
 func writeChunk(w io.Writer, data []byte) error {
-	var chunk struct {
-		Chunk string `json:"chunk"`
-	}
+	var chunk api.ExecChunk
 	if err := json.Unmarshal(data, &chunk); err != nil {
 		return fmt.Errorf("read output: %w", err)
 	}

@@ -6,5 +6,5 @@ import "embed"
 
 // FS has one folder per template; the folder's name is the template's.
 //
-//go:embed code-interpreter
+//go:embed base code-interpreter
 var FS embed.FS

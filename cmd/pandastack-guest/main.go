@@ -24,8 +24,6 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-const venv = "/opt/pandastack/venv"
-
 func main() {
 	if os.Getpid() == 1 {
 		machine()
@@ -54,8 +52,9 @@ func machine() {
 		_, _ = fmt.Fprintf(console, "pandastack-guest: boot failed: port: %v\n", err)
 		boot.PowerOff()
 	}
+	venv, python := environment()
 	agent := guest.New(guest.Config{
-		Version: version, Workspace: boot.Workspace, Python: python(), PythonPath: boot.Python,
+		Version: version, Workspace: boot.Workspace, Python: python, PythonPath: boot.Python,
 		Env:    proc.Env(venv, "/etc/pandastack/env"),
 		Groups: system.Groups, Machine: true, Log: log,
 	})
@@ -73,17 +72,14 @@ func logger(w io.Writer, level string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l}))
 }
 
-// python is the template's interpreter, or the system's where it has none.
-func python() string {
-	if path := venv + "/bin/python"; exists(path) {
-		return path
+// environment gives the template's virtual environment and its interpreter;
+// both are "" in a template without Python.
+func environment() (venv, python string) {
+	const place = "/opt/pandastack/venv"
+	if _, err := os.Stat(place + "/bin/python"); err != nil {
+		return "", ""
 	}
-	return "/usr/bin/python3"
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
+	return place, place + "/bin/python"
 }
 
 // process answers on an inherited socket until that is closed.

@@ -203,10 +203,16 @@ class Kernel:
             self._interrupts.unmask()
 
     def _control(self, content: Content) -> Content:
-        if content.get("op") != "reseed":
-            raise LookupError(f"unknown control op {content.get('op')!r}")
-        seed = base64.b64decode(content.get("seed") or "")
-        return {"status": "ok", "reseeded": self._seeding.reseed(seed)}
+        op = content.get("op")
+        if op == "reseed":
+            seed = base64.b64decode(content.get("seed") or "")
+            return {"status": "ok", "reseeded": self._seeding.reseed(seed)}
+        if op == "configure":  # a kernel that waited is now somebody's
+            os.environ.update(content.get("env") or {})
+            if cwd := content.get("cwd"):
+                os.chdir(cwd)
+            return {"status": "ok"}
+        raise LookupError(f"unknown control op {op!r}")
 
     def _shutdown(self, content: Content) -> Content:
         self._running = False

@@ -13,8 +13,9 @@ type about struct{ n *Node }
 
 func (a about) Health(ctx context.Context) (api.Health, error) {
 	boxes, err := a.n.sandboxes.List(ctx)
+	pool := a.n.sandboxes.Pool()
 	return api.Health{
-		Status: "ok", Sandboxes: len(boxes),
+		Status: "ok", Sandboxes: len(boxes), Ready: pool.Ready, ReadyWanted: pool.Wanted,
 		Isolation: a.n.machines.isolation(), Accelerator: a.n.machines.caps.Accelerator,
 	}, err
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"pandastack/api"
@@ -24,13 +26,21 @@ const (
 // is built by the node, not by the caller who asked first: it may leave, and the
 // build goes on.
 type builds struct {
-	ensure func(context.Context, string) (sandbox.Warm, error)
+	ensure ensureFunc
 	wait   time.Duration
 	work   sync.WaitGroup
 
 	mu     sync.Mutex
 	closed bool
-	under  map[string]*underway
+	under  map[wanted]*underway
+}
+
+type ensureFunc func(ctx context.Context, name string, size sandbox.Size) (sandbox.Warm, error)
+
+// wanted is a template in one size.
+type wanted struct {
+	name string
+	size sandbox.Size
 }
 
 type underway struct {
@@ -40,13 +50,13 @@ type underway struct {
 	err    error
 }
 
-func newBuilds(ensure func(context.Context, string) (sandbox.Warm, error)) *builds {
-	return &builds{ensure: ensure, wait: buildPatience, under: map[string]*underway{}}
+func newBuilds(ensure ensureFunc) *builds {
+	return &builds{ensure: ensure, wait: buildPatience, under: map[wanted]*underway{}}
 }
 
 // Ensure gives a template's warm snapshot, or template.building.
-func (b *builds) Ensure(ctx context.Context, name string) (sandbox.Warm, error) {
-	u, err := b.join(name)
+func (b *builds) Ensure(ctx context.Context, name string, size sandbox.Size) (sandbox.Warm, error) {
+	u, err := b.join(wanted{name, size})
 	if err != nil {
 		return sandbox.Warm{}, err
 	}
@@ -70,23 +80,23 @@ func building(name string) error {
 }
 
 // join gives the build under way, or begins one.
-func (b *builds) join(name string) (*underway, error) {
+func (b *builds) join(w wanted) (*underway, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return nil, building(name)
+		return nil, building(w.name)
 	}
-	if u := b.under[name]; u != nil {
+	if u := b.under[w]; u != nil {
 		return u, nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	u := &underway{cancel: cancel, done: make(chan struct{})}
-	b.under[name] = u
+	b.under[w] = u
 	b.work.Go(func() {
 		defer cancel()
-		u.warm, u.err = b.ensure(ctx, name)
+		u.warm, u.err = b.ensure(ctx, w.name, w.size)
 		b.mu.Lock()
-		delete(b.under, name)
+		delete(b.under, w)
 		b.mu.Unlock()
 		close(u.done)
 	})
@@ -105,10 +115,14 @@ func (b *builds) close() {
 }
 
 // ensureWith gives a template's warm snapshot as the sandbox service knows it.
-func ensureWith(builder *template.Builder, log *slog.Logger) func(context.Context, string) (sandbox.Warm, error) {
-	return func(ctx context.Context, name string) (sandbox.Warm, error) {
-		warm, err := builder.Ensure(ctx, name, func(p template.Progress) {
-			if p.Finished || p.Note != "" {
+func ensureWith(builder *template.Builder, log *slog.Logger) ensureFunc {
+	return func(ctx context.Context, name string, size sandbox.Size) (sandbox.Warm, error) {
+		if err := fitsHost(size); err != nil {
+			return sandbox.Warm{}, err
+		}
+		variant := template.Variant{CPU: size.CPUs, MemoryMB: size.MemoryMB}
+		warm, err := builder.EnsureVariant(ctx, name, variant, func(p template.Progress) {
+			if p.Log == "" && (p.Finished || p.Note != "") {
 				log.InfoContext(ctx, "template build", "template", p.Template, "step", p.Step, "index", p.Index, "of", p.Of,
 					"cached", p.Cached, "seconds", p.Elapsed.Seconds(), "note", p.Note)
 			}
@@ -123,5 +137,30 @@ func ensureWith(builder *template.Builder, log *slog.Logger) func(context.Contex
 			Kernel: warm.Image.Kernel(), Initrd: warm.Initrd, Cmdline: warm.Manifest.Cmdline,
 			CPUs: v.CPU, MemoryMB: v.MemoryMB, CompatKey: warm.Manifest.Compat,
 		}, nil
+	}
+}
+
+// fitsHost refuses a size that this machine does not have, before minutes are
+// spent on baking it.
+func fitsHost(size sandbox.Size) error {
+	var host syscall.Sysinfo_t
+	if err := syscall.Sysinfo(&host); err != nil {
+		return fmt.Errorf("ask the host for its memory: %w", err)
+	}
+	memoryMB := int(uint64(host.Totalram) * uint64(host.Unit) >> 20)
+	switch {
+	case size.CPUs > runtime.NumCPU():
+		return tooLarge("cpu", runtime.NumCPU(), size.CPUs)
+	case size.MemoryMB > memoryMB:
+		return tooLarge("memory_mb", memoryMB, size.MemoryMB)
+	}
+	return nil
+}
+
+func tooLarge(path string, has, asked int) error {
+	message := fmt.Sprintf("is %d; this server's machine has %d", asked, has)
+	return &panda.Error{
+		Code: api.CodeRequestInvalid, Message: path + " " + message,
+		Fields: []api.FieldError{{Path: path, Message: message}},
 	}
 }

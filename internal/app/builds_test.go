@@ -13,7 +13,7 @@ import (
 
 func TestBuildOutlivesItsCaller(t *testing.T) {
 	release, calls := make(chan struct{}), 0
-	b := newBuilds(func(ctx context.Context, _ string) (sandbox.Warm, error) {
+	b := newBuilds(func(ctx context.Context, _ string, _ sandbox.Size) (sandbox.Warm, error) {
 		calls++
 		select {
 		case <-release:
@@ -24,7 +24,7 @@ func TestBuildOutlivesItsCaller(t *testing.T) {
 	})
 	defer b.close()
 	b.wait = time.Millisecond
-	_, err := b.Ensure(t.Context(), "x")
+	_, err := b.Ensure(t.Context(), "x", sandbox.Size{})
 	var known *panda.Error
 	if !errors.As(err, &known) || known.Code != api.CodeTemplateBuilding || known.RetryAfter == 0 {
 		t.Fatalf("got %v, want template.building with a time to come again", err)
@@ -32,11 +32,11 @@ func TestBuildOutlivesItsCaller(t *testing.T) {
 	b.wait = time.Minute
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := b.Ensure(gone, "x"); !errors.Is(err, context.Canceled) {
+	if _, err := b.Ensure(gone, "x", sandbox.Size{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the caller's own end", err)
 	}
 	close(release)
-	if warm, err := b.Ensure(t.Context(), "x"); err != nil || warm.Key != "k" {
+	if warm, err := b.Ensure(t.Context(), "x", sandbox.Size{}); err != nil || warm.Key != "k" {
 		t.Errorf("got %+v, %v", warm, err)
 	}
 	if calls > 2 { // one, or two if the first had just ended
@@ -46,18 +46,18 @@ func TestBuildOutlivesItsCaller(t *testing.T) {
 
 func TestCloseStopsBuilds(t *testing.T) {
 	ended := make(chan struct{})
-	b := newBuilds(func(ctx context.Context, _ string) (sandbox.Warm, error) {
+	b := newBuilds(func(ctx context.Context, _ string, _ sandbox.Size) (sandbox.Warm, error) {
 		<-ctx.Done()
 		close(ended)
 		return sandbox.Warm{}, ctx.Err()
 	})
 	b.wait = time.Millisecond
-	if _, err := b.Ensure(t.Context(), "x"); err == nil {
+	if _, err := b.Ensure(t.Context(), "x", sandbox.Size{}); err == nil {
 		t.Fatal("the build ended")
 	}
 	b.close()
 	<-ended
-	if _, err := b.Ensure(t.Context(), "x"); panda.CodeOf(err) != api.CodeTemplateBuilding {
+	if _, err := b.Ensure(t.Context(), "x", sandbox.Size{}); panda.CodeOf(err) != api.CodeTemplateBuilding {
 		t.Errorf("got %v after close", err)
 	}
 }

@@ -44,6 +44,34 @@ func Commands(version string, getenv func(string) string) cli.Node {
 			}
 			return build(ctx, cfg, name, refresh, progress)
 		},
+		RemoveTemplate: func(ctx context.Context, s cli.Settings, name string) error {
+			cfg, err := load(s)
+			if err != nil {
+				return err
+			}
+			return removeTemplate(ctx, cfg, name)
+		},
+		PruneTemplates: func(ctx context.Context, s cli.Settings) (cli.Pruned, error) {
+			cfg, err := load(s)
+			if err != nil {
+				return cli.Pruned{}, err
+			}
+			return pruneTemplates(ctx, cfg)
+		},
+		Embed: func(ctx context.Context, s cli.Settings) (*cli.Embedded, error) {
+			cfg, err := load(s)
+			if err != nil {
+				return nil, err
+			}
+			return embedNode(ctx, cfg, os.Stderr)
+		},
+		Down: func(ctx context.Context, s cli.Settings, report func(string)) error {
+			cfg, err := load(s)
+			if err != nil {
+				return err
+			}
+			return down(ctx, cfg, os.Stderr, report)
+		},
 		OpenAPI: v1.Document,
 		Version: func() api.Version { return programVersion(version) },
 		Explain: explain,
@@ -62,50 +90,6 @@ func serve(ctx context.Context, cfg Config, out io.Writer) error {
 	n.banner(out)
 	err = n.Serve(ctx)
 	return errors.Join(err, n.Close(context.WithoutCancel(ctx)))
-}
-
-// build makes a template ready. It works beside a running server: whoever comes
-// second waits for the first.
-func build(ctx context.Context, cfg Config, name string, refresh bool, progress func(cli.Progress)) error {
-	if _, err := guestAgent(); err != nil {
-		return err
-	}
-	if err := dataDir(cfg.DataDir).prepare(); err != nil {
-		return err
-	}
-	log := newLogger(cfg, os.Stderr)
-	m, b, err := openTemplates(ctx, cfg, log)
-	if err != nil {
-		return err
-	}
-	show := func(p template.Progress) {
-		progress(cli.Progress{
-			Step: p.Step, Index: p.Index, Of: p.Of, Done: p.Done, Total: p.Total, Unit: p.Unit,
-			Elapsed: p.Elapsed, Finished: p.Finished, Cached: p.Cached, Note: p.Note,
-		})
-	}
-	if refresh {
-		_, changes, err := b.Rebuild(ctx, name, show)
-		for _, c := range changes {
-			progress(cli.Progress{Step: "changed", Note: fmt.Sprint(c)}) // no step of the build
-		}
-		return err
-	}
-	warm, err := b.Ensure(ctx, name, show)
-	if err != nil || !m.undecided() {
-		return err
-	}
-	// Only now there is a kernel to try /dev/kvm with; where it works the
-	// snapshot is baked again under it.
-	progress(cli.Progress{Step: "probe", Note: "booting a guest under " + kvmDevice + " to see whether it really works"})
-	if v, err := probeKVM(ctx, m, warm); err != nil || !v.Works {
-		return err
-	}
-	if _, b, err = openTemplates(ctx, cfg, log); err != nil {
-		return err
-	}
-	_, err = b.Ensure(ctx, name, show)
-	return err
 }
 
 func newLogger(cfg Config, w io.Writer) *slog.Logger {

@@ -27,10 +27,14 @@ type Config struct {
 	MemoryMB       int    // what all sandboxes may use together; 0: no limit
 	PrivateMB      int    // what one is reckoned to use; 0: its template's whole memory
 	MaxSandboxes   int    // 0: as many as there are user ids
+	PoolMax        int    // machines that wait ready; 0: none
+	PoolMemoryMB   int    // what they may use together
 	UIDFirst       int    // user ids for virtual machines, when the jail is on
 	UIDCount       int
 
 	Version string // of this program; not a key
+
+	embedded bool // in a command: nobody else is to find it
 }
 
 // defaults that just work.
@@ -39,6 +43,7 @@ func defaults() Config {
 		Listen: "127.0.0.1:7070", Accelerator: "auto", Jail: "auto",
 		LogLevel: "info", LogFormat: "text",
 		UIDFirst: 700_000, UIDCount: 4096,
+		PoolMax: 8, PoolMemoryMB: 512,
 	}
 }
 
@@ -62,6 +67,8 @@ func (c *Config) fields() []field {
 		{"memory_mb", number(&c.MemoryMB)},
 		{"private_mb", number(&c.PrivateMB)},
 		{"max_sandboxes", number(&c.MaxSandboxes)},
+		{"pool_max", number(&c.PoolMax)},
+		{"pool_memory_mb", number(&c.PoolMemoryMB)},
 		{"uid_first", number(&c.UIDFirst)},
 		{"uid_count", number(&c.UIDCount)},
 	}
@@ -108,7 +115,7 @@ func (c Config) Validate() error {
 			return badConfig(choice.key, "%q is none of %s", choice.value, strings.Join(choice.of, ", "))
 		}
 	}
-	for key, n := range map[string]int{"memory_mb": c.MemoryMB, "private_mb": c.PrivateMB, "max_sandboxes": c.MaxSandboxes, "uid_count": c.UIDCount} {
+	for key, n := range map[string]int{"memory_mb": c.MemoryMB, "private_mb": c.PrivateMB, "max_sandboxes": c.MaxSandboxes, "pool_max": c.PoolMax, "pool_memory_mb": c.PoolMemoryMB, "uid_count": c.UIDCount} {
 		if n < 0 {
 			return badConfig(key, "%d is negative", n)
 		}

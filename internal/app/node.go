@@ -17,6 +17,7 @@ import (
 	v1 "pandastack/internal/httpapi/v1"
 	"pandastack/internal/kit/undo"
 	"pandastack/internal/memimage"
+	"pandastack/internal/metrics"
 	"pandastack/internal/panda"
 	"pandastack/internal/sandbox"
 	"pandastack/internal/store/sqlstore"
@@ -36,6 +37,7 @@ type Node struct {
 	machines  *machines
 	builder   *template.Builder
 	sandboxes *sandbox.Service
+	metrics   *metrics.Metrics
 	server    *httpapi.Server
 	listener  net.Listener
 	releases  undo.Stack
@@ -96,11 +98,17 @@ func (n *Node) openServices(ctx context.Context) (err error) {
 	if n.machines, n.builder, err = decideAccelerator(ctx, n.cfg, n.log); err != nil {
 		return err
 	}
+	if err := n.openMetrics(); err != nil {
+		return err
+	}
 	records, err := sqlstore.Open(ctx, n.data.store())
 	if err != nil {
 		return err
 	}
 	n.releases.Push(func(context.Context) error { return records.Close() })
+	if err := n.tidyTemplates(ctx, records); err != nil {
+		return err
+	}
 	memory := memimage.NewCache(vmm.MemoryName)
 	n.releases.Push(func(context.Context) error { return memory.Close() })
 	builds := newBuilds(ensureWith(n.builder, n.log))
@@ -111,13 +119,42 @@ func (n *Node) openServices(ctx context.Context) (err error) {
 		RunsDir: n.data.runs(), LogsDir: n.data.logs(),
 		Jail: n.machines.jail, UIDs: n.uids(),
 		Limits: sandbox.Limits{Sandboxes: n.cfg.MaxSandboxes, MemoryMB: n.cfg.MemoryMB, PrivateMB: n.cfg.PrivateMB},
-		Log:    n.log,
+		Pool:   n.pool(ctx),
+		Log:    n.log, Observer: n.metrics,
 	})
 	if err != nil {
 		return err
 	}
 	n.releases.Push(n.sandboxes.Close)
 	return n.sandboxes.Start(ctx)
+}
+
+// tidyTemplates ends what killed builds left running and frees what nobody needs,
+// before anything is started.
+func (n *Node) tidyTemplates(ctx context.Context, records *sqlstore.Store) error {
+	boxes, err := records.Sandboxes().List(ctx)
+	if err != nil {
+		return err
+	}
+	freed, err := n.builder.GC(ctx, warmKeys(boxes))
+	switch {
+	case errors.Is(err, template.ErrBusy): // the build that runs is somebody's
+	case err != nil:
+		n.log.WarnContext(ctx, "free what templates no longer need", "error", err)
+	case len(freed.Paths) > 0:
+		n.log.InfoContext(ctx, "freed what templates no longer need", "folders", len(freed.Paths), "bytes", freed.Bytes)
+	}
+	return nil
+}
+
+// pool keeps one machine of the shipped template ready from the start, if that
+// is built: nobody asked for it to be built yet.
+func (n *Node) pool(ctx context.Context) sandbox.Pool {
+	p := sandbox.Pool{Max: n.cfg.PoolMax, MemoryMB: n.cfg.PoolMemoryMB}
+	if t, err := n.builder.Get(ctx, shippedTemplate); err == nil && t.Status == "ready" {
+		p.First = []string{shippedTemplate}
+	}
+	return p
 }
 
 func (n *Node) uids() sandbox.UIDs {
@@ -137,9 +174,15 @@ func (n *Node) openEdge(context.Context) error {
 	if _, err := v1.Register(mux, v1.Services{Sandboxes: n.sandboxes, Templates: n.builder, Node: about{n}}); err != nil {
 		return err
 	}
-	n.server, err = httpapi.New(httpapi.Config{Keys: keys, AllowHosts: n.allowedHosts(), Log: n.log}, mux)
+	if err := n.serveMetrics(mux); err != nil {
+		return err
+	}
+	n.server, err = httpapi.New(httpapi.Config{Keys: keys, AllowHosts: n.allowedHosts(), Log: n.log, Observer: n.metrics}, mux)
 	if err != nil {
 		return err
+	}
+	if n.cfg.embedded {
+		return nil
 	}
 	if err := n.data.announce(n.URL()); err != nil {
 		return err

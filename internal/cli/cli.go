@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -24,6 +25,15 @@ type Node struct {
 	Doctor func(ctx context.Context, settings Settings, report func(Check)) error
 	// Build makes a template ready, or with refresh resolves its packages afresh.
 	Build func(ctx context.Context, settings Settings, name string, refresh bool, progress func(Progress)) error
+	// Embed starts a server inside this command, for its own use.
+	Embed func(ctx context.Context, settings Settings) (*Embedded, error)
+	// Down ends the server of a data directory and all sandboxes in it, tells of
+	// each step, and returns when they are gone.
+	Down func(ctx context.Context, settings Settings, report func(line string)) error
+	// RemoveTemplate drops a user's template, or the builds of one that ships.
+	RemoveTemplate func(ctx context.Context, settings Settings, name string) error
+	// PruneTemplates frees what no template and no sandbox needs.
+	PruneTemplates func(ctx context.Context, settings Settings) (Pruned, error)
 	// OpenAPI gives the document of the REST API.
 	OpenAPI func() ([]byte, error)
 	Version func() api.Version
@@ -49,18 +59,27 @@ type Failure struct {
 // session is what commands run with.
 type session struct {
 	Env
-	ctx  context.Context
-	node Node
+	ctx   context.Context
+	node  Node
+	model *kong.Node
 }
 
 type root struct {
-	Serve    serveCmd    `cmd:"" help:"Run the server."`
-	Doctor   doctorCmd   `cmd:"" help:"Check whether this host can run sandboxes."`
-	Template templateCmd `cmd:"" help:"Build and list templates."`
-	Sandbox  sandboxCmd  `cmd:"" help:"Create, list and remove sandboxes."`
-	Run      runCmd      `cmd:"" help:"Run a Python file in a fresh sandbox."`
-	Version  versionCmd  `cmd:"" help:"Print the version."`
-	OpenAPI  openAPICmd  `cmd:"" name:"openapi" hidden:""`
+	Run     runCmd     `cmd:"" group:"Sandboxes:" help:"Run Python in a fresh sandbox and print what comes of it."`
+	Sandbox sandboxCmd `cmd:"" group:"Sandboxes:" help:"Create, list and remove sandboxes."`
+	Exec    execCmd    `cmd:"" group:"Sandboxes:" help:"Run a command in a sandbox."`
+	Cp      cpCmd      `cmd:"" group:"Sandboxes:" help:"Copy files and folders into a sandbox or out of it."`
+	Logs    logsCmd    `cmd:"" group:"Sandboxes:" help:"Print the logs of a sandbox's machine."`
+
+	Template templateCmd `cmd:"" group:"This machine:" help:"Build and list templates."`
+	Serve    serveCmd    `cmd:"" group:"This machine:" help:"Run the server."`
+	Down     downCmd     `cmd:"" group:"This machine:" help:"Stop the server and remove all its sandboxes."`
+	Doctor   doctorCmd   `cmd:"" group:"This machine:" help:"Check whether this host can run sandboxes."`
+
+	Completion completionCmd `cmd:"" group:"This program:" help:"Print a script that completes command lines."`
+	Version    versionCmd    `cmd:"" group:"This program:" help:"Print the version."`
+	OpenAPI    openAPICmd    `cmd:"" name:"openapi" group:"This program:" hidden:""`
+	Complete   completeCmd   `cmd:"" name:"__complete" group:"This program:" hidden:""`
 }
 
 // exitCode ends a command whose outcome was told already.
@@ -71,8 +90,13 @@ func (c exitCode) Error() string { return fmt.Sprintf("exit %d", int(c)) }
 // usageError is a command line that cannot be understood.
 type usageError struct{ error }
 
-// Main runs the command line and gives the exit code: 0, 1 when the command
-// failed, 2 when it could not be understood.
+// Exit codes beside 0, 1 (the command failed) and those of what it ran.
+const (
+	exitUsage       = 2   // the command line could not be understood
+	exitInterrupted = 130 // as if by SIGINT
+)
+
+// Main runs the command line and gives the exit code.
 func Main(ctx context.Context, args []string, env Env, node Node) int {
 	err := dispatch(ctx, args, env, node)
 	var code exitCode
@@ -82,10 +106,21 @@ func Main(ctx context.Context, args []string, env Env, node Node) int {
 	if err == nil {
 		return 0
 	}
-	printFailure(env.Stderr, explain(err, node))
+	if errors.Is(err, syscall.EPIPE) {
+		return 1 // nobody reads any more
+	}
+	interrupted := ctx.Err() != nil
+	if failure := explain(err, node); interrupted && errors.Is(err, context.Canceled) {
+		printFailure(env, Failure{Message: "interrupted"})
+	} else {
+		printFailure(env, failure)
+	}
 	var usage usageError
-	if errors.As(err, &usage) {
-		return 2
+	switch {
+	case errors.As(err, &usage):
+		return exitUsage
+	case interrupted:
+		return exitInterrupted
 	}
 	return 1
 }
@@ -100,15 +135,16 @@ func dispatch(ctx context.Context, args []string, env Env, node Node) (err error
 	s := &session{Env: env, ctx: ctx, node: node}
 	parser, err := kong.New(&root{},
 		kong.Name("pandastack"),
-		kong.Description("Code interpreters in microVMs."),
+		kong.Description("Code interpreters in microVMs.\n\n  pandastack run -c '1+1'     run Python in a fresh sandbox\n  pandastack serve            run the server that other commands and the SDKs use"),
 		kong.Writers(env.Stdout, env.Stderr),
 		kong.Exit(func(code int) { panic(exitCode(code)) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
 		kong.Bind(s),
 	)
 	if err != nil {
 		return err
 	}
+	s.model = parser.Model.Node
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}

@@ -80,7 +80,7 @@ func readServer(dir string) (server, error) {
 	path := filepath.Join(dir, "server.json")
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, &localError{"no server is running here: there is no " + path, hint}
+		return s, &noServerError{localError{"no server is running here: there is no " + path, hint}}
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &s)
@@ -89,7 +89,7 @@ func readServer(dir string) (server, error) {
 		return s, &localError{fmt.Sprintf("%s cannot be used: %v", path, err), hint}
 	}
 	if s.PID > 0 && errors.Is(syscall.Kill(s.PID, 0), syscall.ESRCH) { // a killed server leaves its file
-		return s, &localError{fmt.Sprintf("no server is running here: process %d of %s has ended", s.PID, path), hint}
+		return s, &noServerError{localError{fmt.Sprintf("no server is running here: process %d of %s has ended", s.PID, path), hint}}
 	}
 	return s, nil
 }

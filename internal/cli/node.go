@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"strings"
-	"time"
 )
 
 // configFlags are the settings of the node itself. Each has an environment
@@ -22,6 +21,8 @@ type configFlags struct {
 	MemoryMB       string   `name:"memory-mb" placeholder:"N" help:"Memory all sandboxes may use together [no limit]."`
 	PrivateMB      string   `name:"private-mb" placeholder:"N" help:"Memory one sandbox is reckoned to use [its template's]."`
 	MaxSandboxes   string   `placeholder:"N" help:"Sandboxes at one time [no limit]."`
+	PoolMax        string   `placeholder:"N" help:"Machines that wait ready; 0 for none [8]."`
+	PoolMemoryMB   string   `name:"pool-memory-mb" placeholder:"N" help:"Memory those may use together [512]."`
 }
 
 func (f configFlags) settings() Settings {
@@ -30,6 +31,7 @@ func (f configFlags) settings() Settings {
 		"mirror": f.Mirror, "security_mirror": f.SecurityMirror, "log_level": f.LogLevel, "log_format": f.LogFormat,
 		"listen": f.Listen, "allow_hosts": strings.Join(f.AllowHost, ","),
 		"memory_mb": f.MemoryMB, "private_mb": f.PrivateMB, "max_sandboxes": f.MaxSandboxes,
+		"pool_max": f.PoolMax, "pool_memory_mb": f.PoolMemoryMB,
 	}
 	for key, value := range all {
 		if value == "" {
@@ -90,33 +92,18 @@ func (c *doctorCmd) Run(s *session) error {
 }
 
 func printCheck(s *session, c Check) {
-	fmt.Fprintf(s.Stdout, "%-5s %-22s %s\n", c.Status, c.Name, c.Found)
+	colours := s.palette(s.Stdout)
+	fmt.Fprintf(s.Stdout, "%s %-22s %s\n", colours.status(fmt.Sprintf("%-5s", c.Status)), c.Name, c.Found)
 	if c.Hint != "" && c.Status != OK {
 		fmt.Fprintf(s.Stdout, "%-5s %-22s → %s\n", "", "", c.Hint)
 	}
 }
 
-type templateCmd struct {
-	Build buildCmd      `cmd:"" help:"Build a template on this machine, or what is missing of it."`
-	Ls    templateLsCmd `cmd:"" help:"List the server's templates."`
+type downCmd struct {
+	DataDir string `placeholder:"DIR" help:"Data directory of the server [PANDASTACK_DATA_DIR]."`
 }
 
-type buildCmd struct {
-	configFlags
-	Name    string `arg:"" help:"Template to build, such as code-interpreter."`
-	Refresh bool   `help:"Resolve its packages afresh."`
-}
-
-func (c *buildCmd) Run(s *session) error {
-	view := newProgressView(s.Stdout)
-	err := s.node.Build(s.ctx, c.settings(), c.Name, c.Refresh, view.show)
-	view.close()
-	if s.ctx.Err() != nil {
-		return &localError{"interrupted", "the next 'template build' goes on where this one stopped"}
-	}
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(s.Stdout, "template %s is ready (%s)\n", c.Name, view.total().Round(100*time.Millisecond))
-	return err
+func (c *downCmd) Run(s *session) error {
+	settings := clientFlags{DataDir: c.DataDir}.settings()
+	return s.node.Down(s.ctx, settings, func(line string) { fmt.Fprintln(s.Stdout, line) })
 }

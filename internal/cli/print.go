@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/url"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"pandastack/client"
@@ -18,20 +17,6 @@ func printJSON(w io.Writer, v any) error {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
-}
-
-// printTable aligns rows; the first is the heading.
-func printTable(w io.Writer, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		for i := range row {
-			row[i] = clean(row[i])
-		}
-		if _, err := fmt.Fprintln(t, strings.TrimRight(strings.Join(row, "\t"), "\t ")); err != nil {
-			return err
-		}
-	}
-	return t.Flush()
 }
 
 // clean keeps a value from moving the cursor or breaking the table.
@@ -65,13 +50,14 @@ func age(t time.Time) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-func printFailure(w io.Writer, f Failure) {
-	line := "pandastack: " + f.Message
+func printFailure(env Env, f Failure) {
+	w := env.Stderr
+	line := env.palette(w).red("pandastack:") + " " + clean(f.Message)
 	if f.Code != "" {
 		line += " (" + f.Code + ")"
 	}
 	if f.Hint != "" {
-		line += " — " + f.Hint
+		line += " — " + clean(f.Hint)
 	}
 	fmt.Fprintln(w, line)
 	if f.More != "" {
@@ -86,11 +72,14 @@ func explain(err error, node Node) Failure {
 	var transport *url.Error
 	var usage usageError
 	var local *localError
+	var absent *noServerError
 	switch {
 	case errors.As(err, &usage):
 		return Failure{Message: err.Error(), Hint: "see 'pandastack --help'"}
 	case errors.As(err, &local):
 		return Failure{Message: local.message, Hint: local.hint}
+	case errors.As(err, &absent):
+		return Failure{Message: absent.message, Hint: absent.hint}
 	case errors.As(err, &refused):
 		f := Failure{Message: refused.Message, Code: refused.Code, Hint: refused.Hint}
 		for _, field := range refused.Fields {
@@ -111,5 +100,8 @@ func explain(err error, node Node) Failure {
 
 // localError is one that this package itself has found.
 type localError struct{ message, hint string }
+
+// noServerError says that this machine runs none.
+type noServerError struct{ localError }
 
 func (e *localError) Error() string { return e.message }

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
 )
@@ -18,6 +17,7 @@ type Progress struct {
 	Finished    bool
 	Cached      bool // it was done before
 	Note        string
+	Log         string // a line of the step's log; nothing else is new then
 }
 
 // quietLine is how often a step that takes long is told of where lines cannot
@@ -29,6 +29,7 @@ const quietLine = 15 * time.Second
 type progressView struct {
 	w       io.Writer
 	moving  bool
+	logs    bool // lines of the steps' logs are printed too
 	began   time.Time
 	stop    chan struct{}
 	stopped chan struct{}
@@ -43,15 +44,6 @@ func newProgressView(w io.Writer) *progressView {
 	v := &progressView{w: w, moving: terminal(w), began: time.Now(), stop: make(chan struct{}), stopped: make(chan struct{})}
 	go v.tick()
 	return v
-}
-
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 func (v *progressView) total() time.Duration { return time.Since(v.began) }
@@ -86,6 +78,12 @@ func (v *progressView) tick() {
 func (v *progressView) show(p Progress) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if p.Log != "" {
+		if v.logs {
+			v.lineLocked("  " + p.Log)
+		}
+		return
+	}
 	isNew := p.Index != v.at.Index || p.Step != v.at.Step
 	if isNew {
 		v.since = time.Now().Add(-p.Elapsed)

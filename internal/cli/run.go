@@ -2,13 +2,13 @@ package cli
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"time"
 
 	"pandastack/api"
@@ -20,133 +20,188 @@ const removeTime = 30 * time.Second
 
 type runCmd struct {
 	clientFlags
-	File     string  `arg:"" optional:"" help:"Python file; - reads standard input."`
-	Code     string  `short:"c" placeholder:"CODE" help:"Code to run instead of a file."`
-	Template string  `default:"code-interpreter" help:"Template of the sandbox [${default}]."`
-	Timeout  float64 `placeholder:"SECONDS" help:"Interrupt the code after this time."`
-	Images   string  `placeholder:"DIR" help:"Save images that the code shows."`
-	Keep     bool    `help:"Leave the sandbox and print its id at the end."`
+	Code     string   `short:"c" placeholder:"CODE" help:"Code to run instead of a file."`
+	Template string   `default:"code-interpreter" complete:"template" help:"Template of the sandbox [${default}]."`
+	Timeout  float64  `placeholder:"SECONDS" help:"Interrupt the code after this time."`
+	Save     string   `placeholder:"DIR" help:"Save the images that the code shows."`
+	Keep     bool     `help:"Leave the sandbox and print its id at the end."`
+	JSON     bool     `help:"Print the execution as JSON."`
+	Args     []string `arg:"" optional:"" name:"file" passthrough:"partial" help:"Python file (- is standard input) and its arguments."`
 }
 
-func (c *runCmd) Run(s *session) (err error) {
-	code, err := c.source(s)
+// script is what is to be run.
+type script struct {
+	code string
+	argv []string
+	file string // where it lies in the sandbox; "" keeps it out of the file system
+}
+
+func (c *runCmd) Run(s *session) error {
+	what, err := c.script(s)
 	if err != nil {
 		return err
 	}
-	server, err := c.connect(s.Getenv)
-	if err != nil {
-		return err
-	}
-	box, err := server.CreateSandbox(s.ctx, api.CreateSandbox{Template: c.Template})
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if c.Keep {
-			fmt.Fprintf(s.Stderr, "sandbox %s is kept\n", box.ID)
-			return
+	var ex api.Execution
+	// Nothing is printed before the sandbox is gone: a reader of the output that
+	// leaves early would otherwise end the command with the sandbox running.
+	err = c.withServer(s, func(server *client.Client, embedded bool) error {
+		if embedded {
+			if err := s.buildMissing(server, c.settings(), c.Template); err != nil {
+				return err
+			}
 		}
-		// Also when the command was interrupted.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), removeTime)
-		defer cancel()
-		if e := server.DeleteSandbox(ctx, box.ID); e != nil && err == nil {
-			err = e
-		}
-	}()
-	ex, err := c.execute(s.ctx, server, box.ID, code)
+		ex, err = c.inSandbox(s, server, what)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	return c.print(s, ex)
 }
 
-func (c *runCmd) source(s *session) (string, error) {
+func (c *runCmd) script(s *session) (script, error) {
+	args := c.Args
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
 	switch {
-	case (c.Code == "") == (c.File == ""):
-		return "", usageError{&localError{message: "give either a file or -c CODE"}}
 	case c.Code != "":
-		return c.Code, nil
-	case c.File == "-":
+		return script{code: c.Code, argv: append([]string{"-c"}, args...)}, nil
+	case len(args) == 0:
+		return script{}, usageError{&localError{message: "give a file, - or -c CODE"}}
+	case args[0] == "-":
 		text, err := io.ReadAll(s.Stdin)
-		return string(text), err
+		return script{code: string(text), argv: args}, err
 	}
-	text, err := os.ReadFile(c.File)
+	text, err := os.ReadFile(args[0])
 	if err != nil {
-		return "", &localError{message: err.Error()}
+		return script{}, &localError{message: err.Error()}
 	}
-	return string(text), nil
+	file := path.Join("/workspace", filepath.Base(args[0]))
+	return script{code: string(text), argv: append([]string{file}, args[1:]...), file: file}, nil
 }
 
-func (c *runCmd) execute(ctx context.Context, server *client.Client, id, code string) (api.Execution, error) {
-	kernel, err := server.CreateContext(ctx, id, api.CreateContext{})
+// inSandbox runs the script in a sandbox of its own and ends that.
+func (c *runCmd) inSandbox(s *session, server *client.Client, what script) (_ api.Execution, err error) {
+	box, err := s.createSandbox(server, api.CreateSandbox{Template: c.Template})
 	if err != nil {
 		return api.Execution{}, err
 	}
-	return server.Execute(ctx, id, kernel.ID, api.Execute{Code: code, TimeoutSeconds: c.Timeout})
+	kernel := ""
+	defer func() {
+		// Also when the command was interrupted.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), removeTime)
+		defer cancel()
+		if e := c.leave(ctx, s, server, box.ID, kernel); err == nil {
+			err = e
+		}
+	}()
+	if what.file != "" {
+		if err := writeText(s.ctx, server, box.ID, what.file, what.code); err != nil {
+			return api.Execution{}, err
+		}
+	}
+	created, err := server.CreateContext(s.ctx, box.ID, api.CreateContext{})
+	if err != nil {
+		return api.Execution{}, err
+	}
+	kernel = created.ID
+	if _, err := server.Execute(s.ctx, box.ID, kernel, api.Execute{Code: what.prelude()}); err != nil {
+		return api.Execution{}, err
+	}
+	return server.Execute(s.ctx, box.ID, kernel, api.Execute{Code: what.code, TimeoutSeconds: c.Timeout})
+}
+
+// leave ends the sandbox, or with --keep only the cell that may still run in it.
+func (c *runCmd) leave(ctx context.Context, s *session, server *client.Client, box, kernel string) error {
+	if !c.Keep {
+		return server.DeleteSandbox(ctx, box)
+	}
+	fmt.Fprintf(s.Stderr, "sandbox %s is kept; 'pandastack sandbox rm %s' removes it\n", box, box)
+	if s.ctx.Err() == nil || kernel == "" {
+		return nil
+	}
+	return server.Interrupt(ctx, box, kernel)
+}
+
+// prelude makes the kernel look to the script as an interpreter started with it.
+func (w script) prelude() string {
+	argv, _ := json.Marshal(w.argv) // of strings: also a Python list
+	code := fmt.Sprintf("import sys\nsys.argv[:] = %s\ndel sys\n", argv)
+	if w.file != "" {
+		file, _ := json.Marshal(w.file)
+		code += fmt.Sprintf("__file__ = %s\n", file)
+	}
+	return code
 }
 
 // print shows an execution as a notebook would, in text.
 func (c *runCmd) print(s *session, ex api.Execution) error {
+	images, err := c.saveImages(ex.Results)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		if err := printJSON(s.Stdout, ex); err != nil {
+			return err
+		}
+		return ended(ex)
+	}
 	if _, err := io.WriteString(s.Stdout, ex.Stdout); err != nil {
 		return err
 	}
 	_, _ = io.WriteString(s.Stderr, ex.Stderr)
-	images := 0
 	for _, r := range ex.Results {
 		if text, ok := stringOf(r.Data["text/plain"]); ok {
-			fmt.Fprintln(s.Stdout, text)
-		}
-		path, err := c.saveImage(r, images+1)
-		if err != nil {
-			return err
-		}
-		if path != "" {
-			images++
-			fmt.Fprintf(s.Stderr, "saved %s\n", path)
+			if _, err := fmt.Fprintln(s.Stdout, text); err != nil {
+				return err
+			}
 		}
 	}
-	if ex.Error == nil {
+	c.tellImages(s, images, ex.Results)
+	if ex.Error != nil {
+		fmt.Fprint(s.Stderr, failureText(*ex.Error))
+	}
+	return ended(ex)
+}
+
+// exitTimedOut is the exit code of timeout(1) for what ran too long.
+const exitTimedOut = 124
+
+// ended gives the exit code that the interpreter would have had.
+func ended(ex api.Execution) error {
+	switch {
+	case ex.Error == nil:
+		return nil
+	case ex.Status == "timeout":
+		return exitCode(exitTimedOut)
+	case ex.Error.Name != "SystemExit":
+		return exitCode(1)
+	}
+	value := ex.Error.Value
+	if value == "" || value == "None" {
 		return nil
 	}
-	trace := ex.Error.Traceback
-	if trace == "" {
-		trace = ex.Error.Name + ": " + ex.Error.Value
+	n, err := strconv.Atoi(value)
+	switch {
+	case err != nil:
+		return exitCode(1)
+	case n == 0:
+		return nil
 	}
-	fmt.Fprintln(s.Stderr, trace)
-	return exitCode(1)
+	return exitCode(n & 0xff)
 }
 
-// imageTypes are the ones saved, the best first.
-var imageTypes = []struct{ mime, ext string }{
-	{"image/png", ".png"}, {"image/jpeg", ".jpg"}, {"image/svg+xml", ".svg"},
-}
-
-// saveImage writes a result's image and gives its path, or "" if it has none.
-func (c *runCmd) saveImage(r api.Result, n int) (string, error) {
-	if c.Images == "" {
-		return "", nil
-	}
-	i := slices.IndexFunc(imageTypes, func(t struct{ mime, ext string }) bool { return r.Data[t.mime] != nil })
-	if i < 0 {
-		return "", nil
-	}
-	text, _ := stringOf(r.Data[imageTypes[i].mime])
-	data := []byte(text)
-	if imageTypes[i].ext != ".svg" {
-		var err error
-		if data, err = base64.StdEncoding.DecodeString(text); err != nil {
-			return "", fmt.Errorf("image %d: %w", n, err)
+// failureText is what the interpreter would have written to stderr.
+func failureText(e api.CellError) string {
+	if e.Name == "SystemExit" {
+		if _, err := strconv.Atoi(e.Value); err == nil || e.Value == "" || e.Value == "None" {
+			return ""
 		}
+		return e.Value + "\n"
 	}
-	if err := os.MkdirAll(c.Images, 0o755); err != nil {
-		return "", err
+	if e.Traceback != "" {
+		return e.Traceback + "\n"
 	}
-	path := filepath.Join(c.Images, fmt.Sprintf("image-%d%s", n, imageTypes[i].ext))
-	return path, os.WriteFile(path, data, 0o644)
-}
-
-func stringOf(value json.RawMessage) (string, bool) {
-	var s string
-	err := json.Unmarshal(value, &s)
-	return s, err == nil
+	return e.Name + ": " + e.Value + "\n"
 }

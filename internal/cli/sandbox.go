@@ -1,10 +1,9 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"maps"
+	"slices"
 
 	"pandastack/api"
 )
@@ -12,34 +11,6 @@ import (
 type listFlags struct {
 	clientFlags
 	JSON bool `help:"Print JSON."`
-}
-
-type templateLsCmd struct{ listFlags }
-
-func (c *templateLsCmd) Run(s *session) error {
-	server, err := c.connect(s.Getenv)
-	if err != nil {
-		return err
-	}
-	items, err := server.Templates(s.ctx)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(s.Stdout, items)
-	}
-	rows := [][]string{{"NAME", "STATUS", "CPU", "MEMORY", "SIZE", "BUILT", "DESCRIPTION"}}
-	for _, t := range items {
-		built := "-"
-		if t.BuiltAt != nil {
-			built = age(*t.BuiltAt) + " ago"
-		}
-		rows = append(rows, []string{
-			t.Name, t.Status, strconv.Itoa(t.CPU), fmt.Sprintf("%d MB", t.MemoryMB),
-			fmt.Sprintf("%d MB", t.SizeBytes>>20), built, t.Description,
-		})
-	}
-	return printTable(s.Stdout, rows)
 }
 
 type sandboxCmd struct {
@@ -51,7 +22,7 @@ type sandboxCmd struct {
 
 type sandboxCreateCmd struct {
 	listFlags
-	Template string            `default:"code-interpreter" help:"Template to make it from [${default}]."`
+	Template string            `default:"code-interpreter" complete:"template" help:"Template to make it from [${default}]."`
 	TTL      int               `name:"ttl" placeholder:"SECONDS" help:"Remove it after this time."`
 	Metadata map[string]string `placeholder:"KEY=VALUE" help:"Notes to keep with it."`
 }
@@ -61,7 +32,7 @@ func (c *sandboxCreateCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	box, err := server.CreateSandbox(s.ctx, api.CreateSandbox{Template: c.Template, TTLSeconds: c.TTL, Metadata: c.Metadata})
+	box, err := s.createSandbox(server, api.CreateSandbox{Template: c.Template, TTLSeconds: c.TTL, Metadata: c.Metadata})
 	if err != nil {
 		return err
 	}
@@ -91,12 +62,12 @@ func (c *sandboxLsCmd) Run(s *session) error {
 		start := fmt.Sprintf("%s in %.0f ms", b.Start.Kind, b.Start.TotalMS)
 		rows = append(rows, []string{b.ID, b.Template, b.Status, age(b.CreatedAt), start, b.Isolation})
 	}
-	return printTable(s.Stdout, rows)
+	return s.table(rows)
 }
 
 type sandboxGetCmd struct {
 	listFlags
-	ID string `arg:"" help:"Sandbox."`
+	ID string `arg:"" name:"sandbox" complete:"sandbox" help:"Sandbox."`
 }
 
 func (c *sandboxGetCmd) Run(s *session) error {
@@ -111,46 +82,87 @@ func (c *sandboxGetCmd) Run(s *session) error {
 	if c.JSON {
 		return printJSON(s.Stdout, b)
 	}
-	var steps []string
-	for _, step := range b.Start.Steps {
-		steps = append(steps, fmt.Sprintf("%s %.1f ms", step.Name, step.MS))
-	}
+	return s.fields(append(describe(b), usageRows(b.Usage)...))
+}
+
+const timeFormat = "2006-01-02 15:04:05 MST"
+
+func describe(b api.Sandbox) [][]string {
 	expires := "never"
 	if b.ExpiresAt != nil {
-		expires = b.ExpiresAt.Format("2006-01-02 15:04:05 MST")
+		expires = b.ExpiresAt.Format(timeFormat)
 	}
-	rows := [][]string{
-		{"id", b.ID}, {"template", b.Template}, {"status", b.Status}, {"failure", orDash(b.Failure)},
-		{"size", fmt.Sprintf("%d CPU, %d MB", b.CPU, b.MemoryMB)},
-		{"created", b.CreatedAt.Format("2006-01-02 15:04:05 MST")}, {"expires", expires},
-		{"start", fmt.Sprintf("%s in %.1f ms: %s", b.Start.Kind, b.Start.TotalMS, strings.Join(steps, ", "))},
-		{"isolation", b.Isolation}, {"accelerator", b.Accelerator},
+	rows := [][]string{{"id", b.ID}, {"template", b.Template}, {"status", b.Status}}
+	if b.Failure != "" {
+		rows = append(rows, []string{"failure", b.Failure})
 	}
-	for key, value := range b.Metadata {
-		rows = append(rows, []string{"metadata." + key, value})
+	rows = append(rows,
+		[]string{"size", fmt.Sprintf("%d CPU, %d MiB memory", b.CPU, b.MemoryMB)},
+		[]string{"created", b.CreatedAt.Format(timeFormat) + " (" + age(b.CreatedAt) + " ago)"},
+		[]string{"expires", expires},
+		[]string{"start", fmt.Sprintf("%s in %.0f ms", b.Start.Kind, b.Start.TotalMS)},
+	)
+	for _, step := range b.Start.Steps {
+		rows = append(rows, []string{"  " + step.Name, fmt.Sprintf("%.1f ms", step.MS)})
 	}
-	return printTable(s.Stdout, rows)
+	rows = append(rows, []string{"isolation", b.Isolation + ", accelerator " + b.Accelerator})
+	for _, key := range slices.Sorted(maps.Keys(b.Metadata)) {
+		rows = append(rows, []string{"metadata." + key, b.Metadata[key]})
+	}
+	return rows
+}
+
+// usageRows says what a sandbox uses, as far as that is known.
+func usageRows(u *api.Usage) [][]string {
+	if u == nil {
+		return nil
+	}
+	rows := [][]string{{"memory", bytesOf(u.Memory.HostPrivateBytes) + " of this host"}}
+	disk := bytesOf(u.Disk.HostBytes) + " of this host"
+	if g := u.Guest; g != nil {
+		used := g.MemoryTotalBytes - g.MemoryAvailableBytes
+		rows[0][1] += fmt.Sprintf("; in the guest %s of %s in use", bytesOf(used), bytesOf(g.MemoryTotalBytes))
+		rows = append(rows, []string{"cpu", fmt.Sprintf("%.1f s in the guest, which is up for %.0f s", g.CPUSeconds, g.UptimeSeconds)})
+		disk += fmt.Sprintf("; in the guest %s of %s in use", bytesOf(g.DiskUsedBytes), bytesOf(g.DiskTotalBytes))
+	}
+	return append(rows, []string{"disk", disk}, []string{"network", u.Network})
 }
 
 type sandboxRmCmd struct {
 	clientFlags
-	IDs []string `arg:"" name:"id" help:"Sandboxes."`
+	All bool     `help:"Remove all sandboxes of the server."`
+	IDs []string `arg:"" optional:"" name:"sandbox" complete:"sandbox" help:"Sandboxes."`
 }
 
 // Run removes what it can; one that fails does not keep the others.
 func (c *sandboxRmCmd) Run(s *session) error {
+	if c.All == (len(c.IDs) > 0) {
+		return usageError{&localError{message: "give either sandboxes or --all"}}
+	}
 	server, err := c.connect(s.Getenv)
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, id := range c.IDs {
-		if err := server.DeleteSandbox(s.ctx, id); err != nil {
-			printFailure(s.Stderr, explain(err, s.node))
-			errs = append(errs, err)
+	ids := c.IDs
+	if c.All {
+		boxes, err := server.Sandboxes(s.ctx)
+		if err != nil {
+			return err
+		}
+		for _, b := range boxes {
+			ids = append(ids, b.ID)
 		}
 	}
-	if errors.Join(errs...) != nil {
+	failed := false
+	for _, id := range ids {
+		if err := server.DeleteSandbox(s.ctx, id); err != nil {
+			printFailure(s.Env, explain(err, s.node))
+			failed = true
+			continue
+		}
+		fmt.Fprintln(s.Stdout, id)
+	}
+	if failed {
 		return exitCode(1)
 	}
 	return nil

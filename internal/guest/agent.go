@@ -30,7 +30,7 @@ import (
 type Config struct {
 	Version    string
 	Workspace  string
-	Python     string // interpreter of the kernel host
+	Python     string // interpreter of the kernel host; "" where there is none
 	PythonPath string // folder that pandastack_kernel is in
 	Env        []string
 	Groups     *cgroup.Tree
@@ -116,12 +116,25 @@ func (a *Agent) Stats(context.Context) (guestproto.Stats, error) { return usage.
 
 // Warm implements guestproto.Guest.
 func (a *Agent) Warm(ctx context.Context, req guestproto.WarmRequest) error {
+	if a.cfg.Python == "" {
+		if len(req.Imports)+len(req.Cells) == 0 {
+			return nil // as warm as it gets
+		}
+		return noPython()
+	}
 	return a.kernels.Warm(ctx, req)
 }
 
 // CreateKernel implements guestproto.Guest.
 func (a *Agent) CreateKernel(ctx context.Context, req guestproto.KernelRequest) (guestproto.Kernel, error) {
+	if a.cfg.Python == "" {
+		return guestproto.Kernel{}, noPython()
+	}
 	return a.kernels.Create(ctx, req)
+}
+
+func noPython() error {
+	return guestproto.Errorf(guestproto.CodeUnsupported, "this sandbox's template has no Python, and so no contexts")
 }
 
 // Kernels implements guestproto.Guest.

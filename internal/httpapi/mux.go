@@ -37,6 +37,7 @@ func (m *Mux) Patterns() []string {
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handler, pattern := m.mux.Handler(r)
 	if pattern != "" {
+		defer routed(r)
 		m.mux.ServeHTTP(w, r)
 		return
 	}

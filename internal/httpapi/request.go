@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"pandastack/api"
+	"pandastack/internal/kit/logkey"
 	"pandastack/internal/panda"
 )
 
@@ -22,8 +24,10 @@ type record struct {
 	status int
 	bytes  int64
 
-	mu  sync.Mutex
-	err error // why it was refused or failed
+	mu    sync.Mutex
+	route string // the pattern it matched
+	attrs []slog.Attr
+	err   error // why it was refused or failed
 }
 
 type recordKey struct{}
@@ -37,6 +41,34 @@ func Note(ctx context.Context, err error) {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	rec.err = err
+}
+
+// Tag adds to the request's line in the log what the request is about. An empty
+// value adds nothing.
+func Tag(ctx context.Context, key, value string) {
+	rec, ok := ctx.Value(recordKey{}).(*record)
+	if !ok || value == "" {
+		return
+	}
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.attrs = append(rec.attrs, slog.String(key, value))
+}
+
+// routed notes where a request went, which it knows once it was there.
+func routed(r *http.Request) {
+	rec, ok := r.Context().Value(recordKey{}).(*record)
+	if !ok {
+		return
+	}
+	rec.mu.Lock()
+	rec.route = r.Pattern
+	rec.mu.Unlock()
+	if strings.HasPrefix(r.URL.Path, "/v1/sandboxes/") {
+		Tag(r.Context(), logkey.Sandbox, r.PathValue("id"))
+	}
+	Tag(r.Context(), logkey.Context, r.PathValue("context"))
+	Tag(r.Context(), logkey.Execution, r.PathValue("execution"))
 }
 
 func (rec *record) WriteHeader(status int) {
@@ -98,16 +130,20 @@ func answerPanic(rec *record, r *http.Request, panicked any) {
 
 func (s *Server) log(rec *record, r *http.Request, took time.Duration) {
 	rec.mu.Lock()
-	err := rec.err
+	err, route, about := rec.err, rec.route, rec.attrs
 	rec.mu.Unlock()
+	if s.cfg.Observer != nil {
+		s.cfg.Observer.RequestDone(cmp.Or(route, "none"), rec.status, took)
+	}
 	level := slog.LevelInfo
 	attrs := []slog.Attr{
-		slog.String("request", rec.id), slog.String("method", r.Method), slog.String("path", r.URL.Path),
-		slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes),
-		slog.Float64("ms", float64(took.Microseconds())/1000),
+		slog.String(logkey.Request, rec.id), slog.String(logkey.Method, r.Method), slog.String(logkey.Path, r.URL.Path),
+		slog.Int(logkey.Status, rec.status), slog.Int64(logkey.Bytes, rec.bytes),
+		slog.Float64(logkey.MS, float64(took.Microseconds())/1000),
 	}
+	attrs = append(attrs, about...)
 	if err != nil {
-		attrs = append(attrs, slog.String("code", panda.CodeOf(err)), slog.String("error", err.Error()))
+		attrs = append(attrs, slog.String(logkey.Code, panda.CodeOf(err)), slog.String(logkey.Error, err.Error()))
 		// A fault is the server's or its machine's. A caller that left, a timeout or
 		// a full node is none.
 		if fault := rec.status == 500 || rec.status == 502; fault && r.Context().Err() == nil {

@@ -28,9 +28,16 @@ type Config struct {
 	Keys       []string // who may call; at least one
 	AllowHosts []string // names clients may call the server by, beside loopback and the address they reached
 	Log        *slog.Logger
+	Observer   Observer // nil: none
 	// Drain is how long requests may go on once the server was told to stop,
 	// and again once they were cancelled. 0: 5 s.
 	Drain time.Duration
+}
+
+// Observer hears of every request that was answered, for metrics.
+type Observer interface {
+	// RequestDone gets the pattern of the route, "none" where there was none.
+	RequestDone(route string, status int, took time.Duration)
 }
 
 // Validate says what is wrong with the configuration.

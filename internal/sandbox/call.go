@@ -49,13 +49,16 @@ func (s *Service) guest(id string) (*live, guestproto.Guest, error) {
 	return l, l.machine.Guest(), nil
 }
 
-// bind gives a context that also ends with the machine.
-func (l *live) bind(ctx context.Context) (context.Context, func()) {
+// bind gives a context that also ends with the machine. Until release l counts
+// as in use.
+func (l *live) bind(ctx context.Context) (_ context.Context, release func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(l.ended, cancel)
+	l.use.begin()
 	return ctx, func() {
 		stop()
 		cancel()
+		l.use.end()
 	}
 }
 

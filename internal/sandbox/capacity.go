@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,13 +16,12 @@ func (s *Service) admit(l *live) error {
 	if s.closed {
 		return shuttingDown()
 	}
-	n, _ := s.usedLocked()
-	if limit := s.cfg.Limits.Sandboxes; limit > 0 && n >= limit {
-		return s.fullLocked(fmt.Sprintf("%d sandboxes are running, as many as this server is set to", n))
+	if err := s.checkPlaceLocked(); err != nil {
+		return err
 	}
 	uid, ok := s.takeUIDLocked()
 	if !ok {
-		return s.fullLocked(fmt.Sprintf("%d sandboxes are running, as many as this server has user ids for", n))
+		return s.fullLocked("all user ids for virtual machines are in use")
 	}
 	l.uid, l.room = uid, true
 	s.live[l.id] = l
@@ -33,11 +33,42 @@ func (s *Service) admitMemory(l *live, templateMB int) error {
 	need := s.cfg.Limits.privateMB(templateMB)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.checkMemoryLocked(need); err != nil {
+		return err
+	}
+	l.memoryMB = need
+	return nil
+}
+
+// admitReady counts in a sandbox whose machine is there already.
+func (s *Service) admitReady(l *live, templateMB int) error {
+	need := s.cfg.Limits.privateMB(templateMB)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return shuttingDown()
+	}
+	if err := errors.Join(s.checkPlaceLocked(), s.checkMemoryLocked(need)); err != nil {
+		return err
+	}
+	l.room, l.memoryMB = true, need
+	s.live[l.id] = l
+	return nil
+}
+
+func (s *Service) checkPlaceLocked() error {
+	n, _ := s.usedLocked()
+	if limit := s.cfg.Limits.Sandboxes; limit > 0 && n >= limit {
+		return s.fullLocked(fmt.Sprintf("%d sandboxes are running, as many as this server is set to", n))
+	}
+	return nil
+}
+
+func (s *Service) checkMemoryLocked(need int) error {
 	_, used := s.usedLocked()
 	if limit := s.cfg.Limits.MemoryMB; limit > 0 && used+need > limit {
 		return s.fullLocked(fmt.Sprintf("another sandbox needs %d MB, and %d of %d MB are taken", need, used, limit))
 	}
-	l.memoryMB = need
 	return nil
 }
 

@@ -18,13 +18,23 @@ const (
 )
 
 func checkCreate(req api.CreateSandbox) error {
-	if req.TTLSeconds < 0 || float64(req.TTLSeconds) > longest.Seconds() {
-		return invalid("ttl_seconds", fmt.Sprintf("must be from 0 to %.0f", longest.Seconds()))
+	if err := checkTTL(req.TTLSeconds); err != nil {
+		return err
+	}
+	if req.CPU < 0 || req.MemoryMB < 0 {
+		return invalid("cpu", "and memory_mb must not be negative")
 	}
 	if err := checkPairs("metadata", req.Metadata); err != nil {
 		return err
 	}
 	return checkEnv(req.Env)
+}
+
+func checkTTL(seconds int) error {
+	if seconds < 0 || float64(seconds) > longest.Seconds() {
+		return invalid("ttl_seconds", fmt.Sprintf("must be from 0 to %.0f", longest.Seconds()))
+	}
+	return nil
 }
 
 func checkPairs(path string, pairs map[string]string) error {

@@ -15,6 +15,7 @@ import (
 	"pandastack/api"
 	"pandastack/internal/guestproto"
 	"pandastack/internal/kit/ids"
+	"pandastack/internal/kit/logkey"
 	"pandastack/internal/kit/undo"
 	"pandastack/internal/panda"
 	"pandastack/internal/shim"
@@ -23,8 +24,9 @@ import (
 const (
 	defaultTemplate = "code-interpreter"
 	// undoTime bounds taking back a start that failed; its caller waits for it.
-	undoTime = 30 * time.Second
-	uidFile  = "uid" // in a run folder: its machine's user id, for the next server
+	undoTime    = 30 * time.Second
+	uidFile     = "uid"           // in a run folder: its machine's user id, for the next server
+	overlayFile = "overlay.qcow2" // in a run folder: its machine's disk
 )
 
 // Why a creation was called off.
@@ -35,29 +37,56 @@ var (
 
 // Create starts a sandbox and returns when it answers. A failed or cancelled
 // call leaves nothing.
-func (s *Service) Create(ctx context.Context, req api.CreateSandbox) (_ panda.Sandbox, err error) {
+func (s *Service) Create(ctx context.Context, req api.CreateSandbox) (panda.Sandbox, error) {
 	if req.Template == "" {
 		req.Template = defaultTemplate
 	}
 	if err := checkCreate(req); err != nil {
 		return panda.Sandbox{}, err
 	}
+	if sizeOf(req) == (Size{}) { // no other size is kept ready
+		s.arrived(req.Template)
+	}
+	record, err := s.createSomehow(ctx, req)
+	if err != nil {
+		s.cfg.Observer.SandboxNotStarted(panda.CodeOf(err))
+		return panda.Sandbox{}, err
+	}
+	s.cfg.Observer.SandboxStarted(record.Start)
+	s.cfg.Log.Info("sandbox created", "start", record.Start.Kind, logkey.Sandbox, record.ID, logkey.Template, record.Template, logkey.MS, record.Start.TotalMS)
+	return record, nil
+}
+
+// createSomehow takes a machine that waits ready, or restores one.
+func (s *Service) createSomehow(ctx context.Context, req api.CreateSandbox) (panda.Sandbox, error) {
+	if r := s.takeReady(ctx, req); r != nil {
+		record, err := s.create(ctx, req, r.l, func(ctx context.Context, b *birth) error { return b.take(ctx, r) })
+		if !errors.Is(err, errNotReady) {
+			return record, err
+		}
+		s.cfg.Log.Warn("a ready machine was of no use", logkey.Sandbox, r.l.id, logkey.Error, err)
+	}
+	return s.create(ctx, req, s.newLive(ids.New()), func(ctx context.Context, b *birth) error { return b.run(ctx) })
+}
+
+// create makes l the sandbox by run, or undoes what run did.
+func (s *Service) create(ctx context.Context, req api.CreateSandbox, l *live, run func(context.Context, *birth) error) (_ panda.Sandbox, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	b := s.newBirth(req, cancel)
+	b := s.newBirth(l, req, cancel)
 	defer func() {
 		if err != nil {
 			err = b.undo(ctx, err)
 		}
-		s.settle(b.l)
+		s.settle(l)
 	}()
-	if err := b.run(ctx); err != nil {
+	if err := run(ctx, b); err != nil {
 		return panda.Sandbox{}, err
 	}
-	record := b.record
-	s.cfg.Log.Info("sandbox created", "sandbox", record.ID, "template", record.Template, "ms", record.Start.TotalMS)
-	return record, nil
+	return b.record, nil
 }
+
+func sizeOf(req api.CreateSandbox) Size { return Size{CPUs: req.CPU, MemoryMB: req.MemoryMB} }
 
 // settle ends the creation: others may now change the sandbox.
 func (s *Service) settle(l *live) {
@@ -82,12 +111,13 @@ type birth struct {
 	stuck bool
 }
 
-func (s *Service) newBirth(req api.CreateSandbox, cancel context.CancelCauseFunc) *birth {
-	l := s.newLive(ids.New())
+// newBirth is a creation on l, which may have a machine already.
+func (s *Service) newBirth(l *live, req api.CreateSandbox, cancel context.CancelCauseFunc) *birth {
 	l.env = req.Env
 	l.create = &creation{cancel: cancel, done: make(chan struct{})}
 	l.record = panda.Sandbox{
 		ID: l.id, Template: req.Template, Status: panda.Creating,
+		CPU: req.CPU, MemoryMB: req.MemoryMB,
 		CreatedAt: s.cfg.Now().UTC(), TTL: time.Duration(req.TTLSeconds) * time.Second,
 		Persistent: req.Persistent, Metadata: req.Metadata, Env: req.Env,
 	}
@@ -119,7 +149,7 @@ func (b *birth) reserve(ctx context.Context) (Warm, error) {
 	}
 	b.onUndo(b.forget)
 	b.clock.step("admit")
-	warm, err := b.s.cfg.Templates.Ensure(ctx, b.record.Template)
+	warm, err := b.s.cfg.Templates.Ensure(ctx, b.record.Template, Size{CPUs: b.record.CPU, MemoryMB: b.record.MemoryMB})
 	if err != nil {
 		return Warm{}, fmt.Errorf("template %s: %w", b.record.Template, err)
 	}
@@ -173,7 +203,7 @@ func (b *birth) prepare(ctx context.Context, warm Warm) (shim.Spec, error) {
 	if err := os.WriteFile(filepath.Join(dir, uidFile), []byte(strconv.Itoa(b.l.uid)), 0o600); err != nil {
 		return shim.Spec{}, fmt.Errorf("make run folder: %w", err)
 	}
-	overlay := filepath.Join(dir, "overlay.qcow2")
+	overlay := filepath.Join(dir, overlayFile)
 	if err := copyFile(warm.OverlaySeed, overlay); err != nil {
 		return shim.Spec{}, fmt.Errorf("make disk: %w", err)
 	}

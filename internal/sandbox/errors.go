@@ -9,6 +9,7 @@ import (
 
 	"pandastack/api"
 	"pandastack/internal/guestproto"
+	"pandastack/internal/kit/logkey"
 	"pandastack/internal/panda"
 )
 
@@ -114,7 +115,7 @@ func (b *birth) startFailed(ctx context.Context, err error) error {
 	}
 	logs, kept := b.s.keepLogs(b.l)
 	if kept != nil {
-		b.s.cfg.Log.Warn("keep the logs of a failed start", "sandbox", b.l.id, "error", kept)
+		b.s.cfg.Log.Warn("keep the logs of a failed start", logkey.Sandbox, b.l.id, logkey.Error, kept)
 	}
 	message := "the virtual machine did not come up"
 	if logs != "" {

@@ -14,31 +14,68 @@ import (
 
 // Exec runs a process and returns when it has ended. It is killed when ctx ends.
 func (s *Service) Exec(ctx context.Context, id string, req api.Exec) (api.ExecResult, error) {
-	if (req.Cmd == "") == (len(req.Argv) == 0) {
-		return api.ExecResult{}, invalid("cmd", "give either cmd or argv")
-	}
-	limit, err := checkSeconds(req.TimeoutSeconds)
-	if err != nil {
-		return api.ExecResult{}, err
-	}
-	if err := checkEnv(req.Env); err != nil {
-		return api.ExecResult{}, err
-	}
 	p := newProcess(s.cfg.Limits)
+	if err := s.ExecStream(ctx, id, req, p.add); err != nil {
+		return api.ExecResult{}, err
+	}
+	return p.result(req.TimeoutSeconds)
+}
+
+// ExecStream runs a process and calls sink with its output as it comes, and
+// last with its exit, whose code is 128 + the signal's number when a signal
+// ended it. The process is killed when ctx ends or sink fails.
+func (s *Service) ExecStream(ctx context.Context, id string, req api.Exec, sink func(guestproto.ExecEvent) error) error {
+	limit, err := checkExec(req)
+	if err != nil {
+		return err
+	}
+	to := &taker{sink: sink}
+	defer func() { s.observeExec(to.exit) }()
 	err = s.call(ctx, id, aboutProcess, func(ctx context.Context, l *live, g guestproto.Guest) error {
 		err := g.Exec(ctx, guestproto.ExecRequest{
 			Shell: req.Cmd, Argv: req.Argv, Cwd: req.Cwd, Env: merged(l.env, req.Env),
 			Stdin: []byte(req.Stdin), TimeoutMS: limit,
-		}, p.add)
-		if err == nil && p.exit == nil {
+		}, to.take)
+		if to.err != nil {
+			return nil // no fault of the agent's
+		}
+		if err == nil && to.exit == nil {
 			err = errors.New("the agent ended a process's events without the last one")
 		}
 		return err
 	})
-	if err != nil {
-		return api.ExecResult{}, err
+	if err == nil && to.err != nil {
+		err = fmt.Errorf("the caller left: %w", to.err)
 	}
-	return p.result(req.TimeoutSeconds)
+	return err
+}
+
+func checkExec(req api.Exec) (limitMS int64, err error) {
+	if (req.Cmd == "") == (len(req.Argv) == 0) {
+		return 0, invalid("cmd", "give either cmd or argv")
+	}
+	if err := checkEnv(req.Env); err != nil {
+		return 0, err
+	}
+	return checkSeconds(req.TimeoutSeconds)
+}
+
+// taker hands events on and remembers how that went.
+type taker struct {
+	sink func(guestproto.ExecEvent) error
+	exit *guestproto.ExecEvent
+	err  error // the sink's
+}
+
+func (t *taker) take(e guestproto.ExecEvent) error {
+	if e.Type == guestproto.ExecExit {
+		if e.Signal = shorten(e.Signal, 32); e.Signal != "" {
+			e.ExitCode = 128 + signalNumber(e.Signal)
+		}
+		t.exit = &e
+	}
+	t.err = t.sink(e)
+	return t.err
 }
 
 // process is what a process has left so far.
@@ -74,10 +111,7 @@ func (p *process) result(limit float64) (api.ExecResult, error) {
 	}
 	r := api.ExecResult{
 		Stdout: stdout, Stderr: stderr, ExitCode: p.exit.ExitCode,
-		Signal: shorten(p.exit.Signal, 32), DurationMS: p.exit.DurationMS,
-	}
-	if r.Signal != "" {
-		r.ExitCode = 128 + signalNumber(r.Signal)
+		Signal: p.exit.Signal, DurationMS: p.exit.DurationMS,
 	}
 	t := api.Truncation{Stdout: p.stdout.truncated(0), Stderr: p.stderr.truncated(0)}
 	if t != (api.Truncation{}) {

@@ -46,7 +46,9 @@ func (s *Service) Execute(ctx context.Context, id, contextID string, req api.Exe
 	if err != nil {
 		return api.Execution{}, withOutput(err, out)
 	}
-	return out.execution(req.ID, known), nil
+	ex := out.execution(req.ID, known)
+	s.observeCell(id, ex)
+	return ex, nil
 }
 
 // Execution gives an execution by its id: all of it when it is done, or what

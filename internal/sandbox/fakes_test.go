@@ -83,7 +83,13 @@ func (n *node) close() {
 	}
 }
 
-func (n *node) Ensure(ctx context.Context, name string) (Warm, error) { return n.ensure(ctx, name) }
+func (n *node) Ensure(ctx context.Context, name string, size Size) (Warm, error) {
+	warm, err := n.ensure(ctx, name)
+	if size != (Size{}) {
+		warm.Key, warm.CPUs, warm.MemoryMB = fmt.Sprintf("%s %v", warm.Key, size), size.CPUs, size.MemoryMB
+	}
+	return warm, err
+}
 
 func (n *node) Open(context.Context, Warm) (*os.File, func(), error) {
 	n.mu.Lock()

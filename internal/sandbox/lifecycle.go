@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"pandastack/internal/kit/logkey"
 	"pandastack/internal/panda"
 	"pandastack/internal/shim"
 )
@@ -83,7 +84,7 @@ func (s *Service) removeAll(l *live) error {
 	defer cancel()
 	if err := s.turn(ctx, l, panda.Stopping, ""); err != nil && !errors.Is(err, errStatus) {
 		// Not in the way: a full disk must not keep sandboxes from being deleted.
-		s.cfg.Log.Warn("record that a sandbox stops", "sandbox", l.id, "error", err)
+		s.cfg.Log.Warn("record that a sandbox stops", logkey.Sandbox, l.id, logkey.Error, err)
 	}
 	l.end()
 	s.mu.Lock()
@@ -159,14 +160,15 @@ func (s *Service) fail(l *live, sentence string) {
 	case errors.Is(err, errStatus):
 		return // it was ended on purpose, and who did that cleans up
 	case err != nil:
-		s.cfg.Log.Error("record that a sandbox failed", "sandbox", l.id, "error", err)
+		s.cfg.Log.Error("record that a sandbox failed", logkey.Sandbox, l.id, logkey.Error, err)
 	}
-	s.cfg.Log.Warn("sandbox failed", "sandbox", l.id, "failure", sentence)
+	s.cfg.Observer.SandboxFailed()
+	s.cfg.Log.Warn("sandbox failed", logkey.Sandbox, l.id, "failure", sentence)
 	s.mu.Lock()
 	machine := l.machine
 	s.mu.Unlock()
 	if err := s.endMachine(ctx, l, machine); err != nil {
-		s.cfg.Log.Error("end what is left of a failed machine", "sandbox", l.id, "error", err)
+		s.cfg.Log.Error("end what is left of a failed machine", logkey.Sandbox, l.id, logkey.Error, err)
 		return // its user id is not safe to give away
 	}
 	s.vacate(l)
@@ -208,7 +210,8 @@ func (s *Service) Close(ctx context.Context) error {
 	if s.cfg.EndOnClose {
 		errs = append(errs, s.deleteAll(ctx))
 	}
-	return errors.Join(append(errs, s.waitForWork(ctx))...)
+	errs = append(errs, s.waitForWork(ctx), s.drainPool(ctx))
+	return errors.Join(errs...)
 }
 
 func (s *Service) creationsLocked() []*creation {

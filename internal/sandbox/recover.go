@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"pandastack/internal/kit/ids"
+	"pandastack/internal/kit/logkey"
 	"pandastack/internal/panda"
 )
 
@@ -58,6 +59,9 @@ func (s *Service) Start(ctx context.Context) error {
 		return fmt.Errorf("start sandboxes: %w", err)
 	}
 	s.spawn(s.expire)
+	if s.poolRoom() > 0 {
+		s.spawn(s.fillPool)
+	}
 	if count != (found{}) {
 		s.cfg.Log.Info("found sandboxes of an earlier server", "adopted", count.adopted, "failed", count.failed,
 			"discarded", count.discarded, "orphans", count.orphans, "errors", count.errors)
@@ -101,14 +105,14 @@ func (s *Service) takeUp(ctx context.Context, l *live) found {
 		return found{failed: 1}
 	case panda.Failed:
 		if err := s.endMachine(ctx, l, nil); err != nil {
-			s.cfg.Log.Error("end what is left of a failed machine", "sandbox", l.id, "error", err)
+			s.cfg.Log.Error("end what is left of a failed machine", logkey.Sandbox, l.id, logkey.Error, err)
 			return found{failed: 1, errors: 1}
 		}
 		return found{failed: 1}
 	}
 	if err := s.discard(ctx, l); err != nil {
 		// Its record, if it has one, stays in the list and Delete tries again.
-		s.cfg.Log.Error("remove a sandbox left half made or half removed", "sandbox", l.id, "error", err)
+		s.cfg.Log.Error("remove a sandbox left half made or half removed", logkey.Sandbox, l.id, logkey.Error, err)
 		return found{errors: 1}
 	}
 	if l.record.Status == "" {
@@ -122,12 +126,12 @@ func (s *Service) adopt(ctx context.Context, l *live) bool {
 	defer cancel()
 	machine, err := s.cfg.Starter.Adopt(ctx, l.dir)
 	if err != nil {
-		s.cfg.Log.Info("adopt sandbox", "sandbox", l.id, "error", err)
+		s.cfg.Log.Info("adopt sandbox", logkey.Sandbox, l.id, logkey.Error, err)
 		return false
 	}
 	uid, err := readUID(l.dir)
 	if err != nil {
-		s.cfg.Log.Error("user id of an adopted machine", "sandbox", l.id, "error", err)
+		s.cfg.Log.Error("user id of an adopted machine", logkey.Sandbox, l.id, logkey.Error, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,11 +32,16 @@ type Warm struct {
 	CompatKey               string // what it fits (design §4.3); whoever gives a Warm has compared it
 }
 
+// Size is what a sandbox has of CPUs and memory; what is 0 is as the template says.
+type Size struct {
+	CPUs, MemoryMB int
+}
+
 // Templates gives the warm snapshots.
 type Templates interface {
-	// Ensure gives the warm snapshot of a template, baking it first if it must.
-	// What a caller may see of a failure is a *panda.Error.
-	Ensure(ctx context.Context, name string) (Warm, error)
+	// Ensure gives the warm snapshot of a template in one size, baking it first if
+	// it must. What a caller may see of a failure is a *panda.Error.
+	Ensure(ctx context.Context, name string, size Size) (Warm, error)
 }
 
 // Memory gives the memory of warm snapshots, sealed and shared by all machines
@@ -76,10 +81,12 @@ type Config struct {
 	Jail   func(ctx context.Context) (shim.Jail, error)
 	UIDs   UIDs
 	Limits Limits
+	Pool   Pool
 	// EndOnClose deletes all sandboxes in Close. Otherwise they go on without
 	// the server, and the next one's Start finds them again.
 	EndOnClose bool
 	Log        *slog.Logger
+	Observer   Observer         // nil: none
 	Now        func() time.Time // nil: time.Now
 }
 
@@ -99,6 +106,7 @@ func (c *Config) Validate() error {
 	require(c.LogsDir == "" || filepath.IsAbs(c.LogsDir), "LogsDir must be an absolute path")
 	require(c.Jail != nil, "Jail is missing")
 	require(c.UIDs.Count >= 0 && (c.UIDs.Count == 0 || c.UIDs.First > 0), "UIDs must not start at root")
+	require(c.Pool.Max >= 0 && c.Pool.MemoryMB >= 0, "Pool must not be negative")
 	require(c.Limits.Sandboxes >= 0 && c.Limits.MemoryMB >= 0 && c.Limits.PrivateMB >= 0, "Limits must not be negative")
 	require(c.Limits.StreamBytes >= 0 && c.Limits.ResultBytes >= 0 && c.Limits.ExecBytes >= 0, "Limits must not be negative")
 	return errors.Join(errs...)
@@ -118,6 +126,7 @@ type Service struct {
 	sealed bool       // Close waits: no new goroutines
 	live   map[string]*live
 	uids   map[int]bool // those in use
+	pool   pool
 }
 
 // live is a sandbox of this node, with or without a machine.
@@ -125,6 +134,7 @@ type live struct {
 	id, dir string
 	env     map[string]string
 	execs   ledger
+	use     use
 
 	// transit is held over a change of status and its write to the store, so
 	// that the store sees them in order. It comes before Service.mu.
@@ -164,6 +174,9 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Observer == nil {
+		cfg.Observer = unobserved{}
+	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -175,6 +188,7 @@ func New(cfg Config) (*Service, error) {
 		retime:  make(chan struct{}, 1),
 		live:    make(map[string]*live),
 		uids:    make(map[int]bool),
+		pool:    newPool(cfg.Pool.First),
 	}, nil
 }
 
@@ -192,7 +206,7 @@ func (l Limits) withDefaults() Limits {
 }
 
 func (s *Service) newLive(id string) *live {
-	l := &live{id: id, dir: filepath.Join(s.cfg.RunsDir, id)}
+	l := &live{id: id, dir: filepath.Join(s.cfg.RunsDir, id), use: use{now: s.cfg.Now, last: s.cfg.Now()}}
 	l.ended, l.end = context.WithCancel(context.Background())
 	return l
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"pandastack/internal/kit/logkey"
 	"pandastack/internal/panda"
 )
 
@@ -78,11 +79,11 @@ func (s *Service) deleteExpired() {
 func (s *Service) deleteOne(l *live) {
 	err := s.Delete(context.Background(), l.id)
 	if err != nil && panda.CodeOf(err) != "sandbox.not_found" {
-		s.cfg.Log.Error("delete expired sandbox", "sandbox", l.id, "error", err)
+		s.cfg.Log.Error("delete expired sandbox", logkey.Sandbox, l.id, logkey.Error, err)
 		s.rearm()
 		return
 	}
-	s.cfg.Log.Info("sandbox expired", "sandbox", l.id)
+	s.cfg.Log.Info("sandbox expired", logkey.Sandbox, l.id)
 }
 
 // rearm makes the expiry loop look at the deadlines anew.

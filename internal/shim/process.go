@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"pandastack/internal/guestproto"
+	"pandastack/internal/kit/logkey"
+	"pandastack/internal/kit/priority"
 	"pandastack/internal/kit/undo"
 	"pandastack/internal/memimage"
 	"pandastack/internal/vmm"
@@ -119,7 +121,7 @@ func (p *process) start(ctx context.Context) {
 		if err = p.tryStart(ctx); err == nil || ctx.Err() != nil {
 			break
 		}
-		p.log.Warn("start failed", "sandbox", p.spec.ID, "try", try+1, "error", err)
+		p.log.Warn("start failed", logkey.Sandbox, p.spec.ID, "try", try+1, logkey.Error, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,7 +139,7 @@ func (p *process) watch(m vmm.Machine) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.state.Phase, p.state.Failure = PhaseEnded, m.Err().Error()
-	p.log.Info("the machine ended", "sandbox", p.spec.ID, "reason", p.state.Failure)
+	p.log.Info("the machine ended", logkey.Sandbox, p.spec.ID, logkey.Reason, p.state.Failure)
 	close(p.ended)
 }
 
@@ -167,6 +169,7 @@ func (p *process) tryStart(ctx context.Context) (err error) {
 	}
 	u.Push(func(context.Context) error { err := m.Kill(); <-m.Done(); return err })
 	steps.done("vmm")
+	p.setNice(m.PID(), p.spec.Nice)
 	if spec.State != nil {
 		if err := m.Cont(ctx); err != nil {
 			return err
@@ -302,6 +305,16 @@ func (p *process) machineSpec(ctx context.Context) (vmm.Spec, *inputs, error) {
 	}
 	spec.Memory, spec.MemoryShared = in.memory, true
 	return spec, in, nil
+}
+
+// setNice is of no consequence where it fails, which it does without privileges.
+func (p *process) setNice(vmm, nice int) {
+	if p.spec.Nice == 0 {
+		return
+	}
+	if err := errors.Join(priority.Set(os.Getpid(), nice), priority.Set(vmm, nice)); err != nil {
+		p.log.Debug("set priority", logkey.Sandbox, p.spec.ID, logkey.Error, err)
+	}
 }
 
 // WithTSC tells a guest kernel the frequency of its time stamp counter, so that

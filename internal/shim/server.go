@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"time"
 
 	"pandastack/internal/guestproto"
 	"pandastack/internal/kit/durable"
@@ -145,11 +146,15 @@ func (p *process) cont(ctx context.Context, req guestproto.ResumeRequest) (guest
 	if p.state.Phase != PhaseStopped && p.state.Phase != PhaseRunning {
 		return guestproto.ResumeReport{}, errNoMachine
 	}
+	p.setNice(p.machine.PID(), 0)
 	if err := p.machine.Cont(ctx); err != nil {
 		return guestproto.ResumeReport{}, err
 	}
 	p.state.Phase = PhaseRunning
-	_, report, err := greet(ctx, p.guest, req, &stepTimer{})
+	if req.WallClockNS == 0 {
+		req.WallClockNS = time.Now().UnixNano()
+	}
+	report, err := p.guest.Resume(ctx, req)
 	p.state.Report = report
 	return report, err
 }

@@ -38,6 +38,10 @@ type Spec struct {
 	// of. Launch fills it in.
 	TSCKHz int `json:"tsc_khz"`
 
+	// Nice is the priority of shim and VMM until the first Cont: what is made to
+	// be ready must not slow down what runs.
+	Nice int `json:"nice,omitempty"`
+
 	Accelerator string `json:"accelerator"` // "" lets the driver choose
 	Jail        Jail   `json:"jail"`
 }

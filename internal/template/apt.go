@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -92,8 +93,24 @@ func (a apt) command(argv ...string) command {
 	return command{argv: argv, env: []string{"APT_CONFIG=" + a.configPath(), "LC_ALL=C.UTF-8"}, dir: a.archives()}
 }
 
+// update learns which packages are current. That is never taken from the cache:
+// an image would silently be made of old packages.
 func (a apt) update(ctx context.Context, log io.Writer) error {
-	return a.command("apt-get", "update", "--error-on=any").run(ctx, log)
+	var said []string
+	c := a.command("apt-get", "update", "--error-on=any")
+	c.onLine = func(line string) {
+		if strings.HasPrefix(line, "E: ") || strings.HasPrefix(line, "Err:") {
+			said = append(said, line)
+		}
+	}
+	err := c.run(ctx, log)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if len(said) > 0 {
+		err = errors.New(said[0])
+	}
+	return fmt.Errorf("the Debian mirror could not be asked which packages are current (those in the cache are not used without it): %w", err)
 }
 
 // download fetches packages, everything essential and all they depend on.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -18,9 +19,6 @@ import (
 // bakeStepCount is how many steps bake reports.
 const bakeStepCount = 5
 
-// readyLimit is how long a start command has until its ready check must pass.
-const readyLimit = 2 * time.Minute
-
 // bake is one warm snapshot being made.
 type bake struct {
 	*tracker
@@ -30,11 +28,12 @@ type bake struct {
 	initrd string // path
 	dir    string // private: run/ of the machine, out/ to be published
 	m      WarmManifest
-	log    *os.File
+	log    io.Writer
 }
 
-func (k *bake) out() string { return filepath.Join(k.dir, "out") }
-func (k *bake) run() string { return filepath.Join(k.dir, "run") }
+func (k *bake) out() string     { return filepath.Join(k.dir, "out") }
+func (k *bake) run() string     { return filepath.Join(k.dir, "run") }
+func (k *bake) logPath() string { return filepath.Join(k.dir, "bake.log") }
 
 // bakeWarm boots the image, warms it and saves it. The caller holds the
 // template's lock. On error nothing is left but the logs in the private folder, which
@@ -49,10 +48,12 @@ func (b *Builder) bakeWarm(ctx context.Context, src *Source, img *Image, initrd 
 			return nil, err
 		}
 	}
-	if k.log, err = os.Create(filepath.Join(k.dir, "bake.log")); err != nil {
+	file, err := os.Create(k.logPath())
+	if err != nil {
 		return nil, err
 	}
-	defer k.log.Close()
+	defer file.Close()
+	k.log = k.stream(file)
 	if err := k.steps(ctx); err != nil {
 		return nil, k.failed(err)
 	}
@@ -119,21 +120,10 @@ func (k *bake) spec() shim.Spec {
 // warm runs the recipe's start command, waits until it is ready and warms the
 // Python kernel.
 func (k *bake) warm(ctx context.Context, g guestproto.Guest) error {
+	if err := k.serve(ctx, g); err != nil {
+		return err
+	}
 	r := k.src.Recipe
-	if r.Start != "" {
-		code, err := k.shell(ctx, g, r.Start)
-		if err == nil && code != 0 {
-			err = fmt.Errorf("it ended with %d", code)
-		}
-		if err != nil {
-			return fmt.Errorf("start command: %w", err)
-		}
-	}
-	if r.Ready != "" {
-		if err := k.awaitReady(ctx, g, r.Ready); err != nil {
-			return err
-		}
-	}
 	if r.Python == nil {
 		return nil
 	}
@@ -141,39 +131,6 @@ func (k *bake) warm(ctx context.Context, g guestproto.Guest) error {
 		return fmt.Errorf("warm the Python kernel: %w", err)
 	}
 	return nil
-}
-
-func (k *bake) awaitReady(ctx context.Context, g guestproto.Guest, line string) error {
-	ctx, cancel := context.WithTimeout(ctx, readyLimit)
-	defer cancel()
-	for {
-		code, err := k.shell(ctx, g, line)
-		if err == nil && code == 0 {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("ready check: %w", err)
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("ready check still ends with %d after %v", code, readyLimit)
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
-}
-
-// shell runs one line in the guest; its output goes to the log.
-func (k *bake) shell(ctx context.Context, g guestproto.Guest, line string) (code int, err error) {
-	fmt.Fprintf(k.log, "guest$ %s\n", line)
-	err = g.Exec(ctx, guestproto.ExecRequest{Shell: line, TimeoutMS: readyLimit.Milliseconds()}, func(e guestproto.ExecEvent) error {
-		if e.Type == guestproto.ExecExit {
-			code = e.ExitCode
-			return nil
-		}
-		_, err := k.log.Write(e.Data)
-		return err
-	})
-	return code, err
 }
 
 // save stops the machine and writes what it is to out.
@@ -230,7 +187,7 @@ func (k *bake) failed(err error) error {
 		fmt.Fprintf(k.log, "console:\n%s\n", console)
 	}
 	err = errors.Join(err, os.RemoveAll(k.out()))
-	return &StepError{Template: k.src.Recipe.Name, Step: k.at.Step, Log: k.log.Name(), Tail: tail(k.log.Name(), 20), Err: err}
+	return &StepError{Template: k.src.Recipe.Name, Step: k.at.Step, Log: k.logPath(), Tail: tail(k.logPath(), 20), Err: err}
 }
 
 func allocated(path string) (int64, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,7 +20,7 @@ type build struct {
 	apt      apt
 	dir      string
 	wheelDir string
-	log      *os.File // of the current step
+	log      io.Writer // of the current step
 }
 
 // step is one part of a build. A finished step leaves a stamp and is not done
@@ -33,6 +34,7 @@ var imageSteps = []step{
 	{"packages", (*build).fetch},
 	{"kernel", (*build).kernel},
 	{"debootstrap", (*build).debootstrap},
+	{"resolve", (*build).resolve},
 	{"wheels", (*build).wheels},
 	{"venv", (*build).virtualenv},
 	{"files", (*build).files},
@@ -75,11 +77,12 @@ func (b *build) all(ctx context.Context) error {
 
 // one runs a step and stamps it.
 func (b *build) one(ctx context.Context, s step) (err error) {
-	b.log, err = os.Create(b.logPath(s.name))
+	file, err := os.Create(b.logPath(s.name))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.log.Close()) }()
+	defer func() { err = errors.Join(err, file.Close()) }()
+	b.log = b.stream(file)
 	if err := s.run(b, ctx); err != nil {
 		return err
 	}

@@ -23,8 +23,9 @@ const (
 
 // record is what a data directory knows of a template, in templates/NAME.json.
 type record struct {
-	Image   string            `json:"image,omitempty"` // digest
-	Warm    map[string]string `json:"warm,omitempty"`  // Variant.String() to Warm.Key()
+	Recipe  string            `json:"recipe,omitempty"` // folder of a user's recipe; "" for one that ships
+	Image   string            `json:"image,omitempty"`  // digest
+	Warm    map[string]string `json:"warm,omitempty"`   // Variant.String() to Warm.Key()
 	BuiltAt time.Time         `json:"built_at"`
 	Failure string            `json:"failure,omitempty"` // of the last build, "" when it succeeded
 }
@@ -56,14 +57,15 @@ func (b *Builder) changeRecord(name string, change func(*record)) error {
 	return writeJSON(b.layout.record(name), r)
 }
 
-// noteWarm makes w the template's current snapshot of its size. Snapshots on
-// another image, of other sizes, are no longer current.
-func (b *Builder) noteWarm(w *Warm) error {
-	return b.changeRecord(w.Manifest.Name, func(r *record) {
-		if r.Warm == nil || r.Image != w.Manifest.Image {
+// noteWarm makes w, made from src, the template's current snapshot of its size.
+// Snapshots on another image or of another recipe, of other sizes, are no longer
+// current.
+func (b *Builder) noteWarm(src *Source, w *Warm) error {
+	return b.changeRecord(src.Recipe.Name, func(r *record) {
+		if r.Warm == nil || r.Image != w.Manifest.Image || r.Recipe != src.Kept {
 			r.Warm = map[string]string{}
 		}
-		r.Image, r.BuiltAt, r.Failure = w.Manifest.Image, w.Manifest.Created, ""
+		r.Recipe, r.Image, r.BuiltAt, r.Failure = src.Kept, w.Manifest.Image, w.Manifest.Created, ""
 		r.Warm[w.Manifest.Variant.String()] = w.Key()
 	})
 }
@@ -74,18 +76,15 @@ func (b *Builder) noteFailure(name string, cause error) error {
 
 // List says what templates there are and how far each is.
 func (b *Builder) List(ctx context.Context) ([]api.Template, error) {
-	entries, err := fs.ReadDir(b.cfg.Recipes, ".")
+	names, err := b.names()
 	if err != nil {
-		return nil, fmt.Errorf("list templates: %w", err)
+		return nil, err
 	}
 	list := []api.Template{}
-	for _, e := range entries {
-		if _, err := fs.Stat(b.cfg.Recipes, e.Name()+"/"+recipeFile); err != nil {
-			continue
-		}
-		t, err := b.Get(ctx, e.Name())
+	for _, name := range names {
+		t, err := b.Get(ctx, name)
 		if err != nil { // one bad recipe does not hide the others
-			t = api.Template{Name: e.Name(), Description: err.Error(), Status: statusFailed}
+			t = api.Template{Name: name, Description: err.Error(), Status: statusFailed}
 		}
 		t.Packages = nil
 		list = append(list, t)

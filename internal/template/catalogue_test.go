@@ -35,7 +35,7 @@ func testWarm(t *testing.T, b *Builder, img *Image, inputs string) *Warm {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.noteWarm(w); err != nil {
+	if err := b.noteWarm(&Source{Recipe: Recipe{Name: img.Manifest.Name}}, w); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -113,7 +113,7 @@ func TestGC(t *testing.T) {
 	if err := os.WriteFile(b.layout.byRecipe("old"), []byte("stale"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	removed, err := b.GC(t.Context(), []string{used.Key()})
+	freed, err := b.GC(t.Context(), []string{used.Key()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,6 +121,7 @@ func TestGC(t *testing.T) {
 		unused.Dir, b.layout.image("stale"), b.layout.boot("stale"), filepath.Dir(unused.Initrd),
 		b.layout.byRecipe("old"), b.layout.build("stale"),
 	}
+	removed := freed.Paths
 	slices.Sort(removed)
 	slices.Sort(want)
 	if !slices.Equal(removed, want) {

@@ -100,6 +100,9 @@ func wrapRun(name string, err error) error {
 	}
 }
 
+// maxLine bytes without a line break count as a line.
+const maxLine = 8 << 10
+
 // lineWriter passes bytes to log and whole lines to onLine.
 type lineWriter struct {
 	log    io.Writer
@@ -115,10 +118,15 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	w.rest = append(w.rest, p...)
 	for {
 		i := bytes.IndexByte(w.rest, '\n')
-		if i < 0 {
+		switch {
+		case i >= 0:
+			w.onLine(string(w.rest[:i]))
+			w.rest = w.rest[i+1:]
+		case len(w.rest) > maxLine: // a guest may never end its line
+			w.onLine(string(w.rest))
+			w.rest = nil
+		default:
 			return n, err
 		}
-		w.onLine(string(w.rest[:i]))
-		w.rest = w.rest[i+1:]
 	}
 }

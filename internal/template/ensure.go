@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
+	"slices"
+	"strings"
 
 	"pandastack/api"
 	"pandastack/internal/kit/flock"
@@ -25,16 +27,15 @@ func (b *Builder) EnsureVariant(ctx context.Context, name string, v Variant, pro
 	if w := b.remembered(name, v); w != nil {
 		return w, nil
 	}
-	src, err := b.load(name)
-	if err != nil {
+	if _, err := b.load(name); err != nil {
 		return nil, err
 	}
 	w, err := b.making(ctx, name, progress, func() (*Warm, error) {
-		count := bakeStepCount
-		if _, err := b.findImage(src); err != nil {
-			count += len(imageSteps)
+		src, err := b.load(name) // again: it may have been replaced meanwhile
+		if err != nil {
+			return nil, err
 		}
-		t := newTracker(name, count, progress)
+		t := newTracker(name, b.stepCount(src)+bakeStepCount, progress)
 		img, err := b.ensureImage(ctx, src, t)
 		if err != nil {
 			return nil, err
@@ -47,23 +48,84 @@ func (b *Builder) EnsureVariant(ctx context.Context, name string, v Variant, pro
 	return w, err
 }
 
-// Rebuild is Ensure with the recipe's Debian packages resolved afresh. It also
-// returns how they differ from what there was.
-func (b *Builder) Rebuild(ctx context.Context, name string, progress ProgressFunc) (*Warm, []Change, error) {
-	src, err := b.load(name)
-	if err != nil {
-		return nil, nil, err
+func (b *Builder) stepCount(src *Source) int {
+	if _, err := b.findImage(src); err == nil {
+		return 0
 	}
-	var changes []Change
-	w, err := b.making(ctx, name, progress, func() (w *Warm, err error) {
-		t := newTracker(name, len(imageSteps)+bakeStepCount, progress)
-		var img *Image
-		if img, changes, err = b.rebuildImage(ctx, src, t); err != nil {
+	return len(imageSteps)
+}
+
+// BuildRequest says what Build is to make.
+type BuildRequest struct {
+	Name   string // a template, or
+	Folder string // a folder with a recipe, whose template it makes or replaces
+	// Refresh resolves all packages afresh, instead of taking the image there is.
+	Refresh bool
+}
+
+// Built is what came of a Build.
+type Built struct {
+	Name    string
+	Warm    *Warm    // in the recipe's size
+	Changes []Change // of packages, from the image there was; by Refresh only
+}
+
+// Build makes a template with all sizes that its recipe names. A failed build of
+// a folder leaves the template as it was.
+func (b *Builder) Build(ctx context.Context, req BuildRequest, progress ProgressFunc) (built Built, err error) {
+	src, err := b.requested(req)
+	if err != nil {
+		return built, err
+	}
+	built.Name = src.Recipe.Name
+	built.Warm, err = b.making(ctx, built.Name, progress, func() (*Warm, error) {
+		if src, err = b.requested(req); err != nil {
 			return nil, err
 		}
-		return b.ensureWarm(ctx, src, img, src.Recipe.variant(Variant{}), t)
+		if src.Kept != "" {
+			if err := b.keep(src); err != nil {
+				return nil, err
+			}
+		}
+		sizes := append([]Variant{{}}, src.Recipe.Variants...)
+		count := b.stepCount(src)
+		if req.Refresh {
+			count = len(imageSteps)
+		}
+		t := newTracker(built.Name, count+bakeStepCount*len(sizes), progress)
+		var img *Image
+		if req.Refresh {
+			img, built.Changes, err = b.rebuildImage(ctx, src, t)
+		} else {
+			img, err = b.ensureImage(ctx, src, t)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return b.ensureSizes(ctx, src, img, sizes, t)
 	})
-	return w, changes, err
+	return built, err
+}
+
+func (b *Builder) requested(req BuildRequest) (*Source, error) {
+	if req.Folder != "" {
+		return b.loadFolder(req.Folder)
+	}
+	return b.load(req.Name)
+}
+
+// ensureSizes returns the snapshot of the first size.
+func (b *Builder) ensureSizes(ctx context.Context, src *Source, img *Image, sizes []Variant, t *tracker) (first *Warm, err error) {
+	for _, v := range sizes {
+		w, err := b.ensureWarm(ctx, src, img, src.Recipe.variant(v), t)
+		if err != nil {
+			return nil, err
+		}
+		if first == nil {
+			first = w
+		}
+	}
+	return first, nil
 }
 
 // making does what makes a template: one at a time for each, and none while
@@ -101,11 +163,31 @@ func (b *Builder) ensureWarm(ctx context.Context, src *Source, img *Image, v Var
 	if w := b.current(ctx, m); w != nil {
 		return w, nil
 	}
+	if err := b.roomFor(src, img, v); err != nil {
+		return nil, err
+	}
 	w, err := b.bakeWarm(ctx, src, img, initrd, m, t)
 	if err != nil {
 		return nil, err
 	}
-	return w, b.noteWarm(w)
+	return w, b.noteWarm(src, w)
+}
+
+// roomFor refuses a size beyond those a template may have at one time.
+func (b *Builder) roomFor(src *Source, img *Image, v Variant) error {
+	rec, err := b.readRecord(src.Recipe.Name)
+	if err != nil || rec.Image != img.Manifest.Digest || rec.Recipe != src.Kept {
+		return nil // the first of a new image
+	}
+	if _, ok := rec.Warm[v.String()]; ok || len(rec.Warm) < maxVariants {
+		return nil
+	}
+	return &panda.Error{
+		Code:    api.CodeRequestInvalid,
+		Message: fmt.Sprintf("template %s is baked in %d sizes already (%s)", src.Recipe.Name, maxVariants, strings.Join(slices.Sorted(maps.Keys(rec.Warm)), ", ")),
+		Hint:    fmt.Sprintf("Ask for one of these sizes, or drop them all with 'pandastack template rm %s' and build it again.", src.Recipe.Name),
+		Fields:  []api.FieldError{{Path: "memory_mb", Message: "a ninth size of this template"}},
+	}
 }
 
 // remembered is what an earlier call in this process returned, while the record
@@ -128,6 +210,13 @@ func (b *Builder) remember(name string, v Variant, w *Warm) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.known[name+" "+v.String()] = w
+}
+
+// forget drops what was remembered of a template in every size.
+func (b *Builder) forget(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.DeleteFunc(b.known, func(key string, _ *Warm) bool { return strings.HasPrefix(key, name+" ") })
 }
 
 // inputs makes the initrd and says what a snapshot made now would be made of.
@@ -167,29 +256,6 @@ func (b *Builder) current(ctx context.Context, m WarmManifest) *Warm {
 		}
 	}
 	return w
-}
-
-// load reads a template's recipe.
-func (b *Builder) load(name string) (*Source, error) {
-	unknown := &panda.Error{Code: api.CodeTemplateNotFound, Message: fmt.Sprintf("no template is called %q", name)}
-	if !namePattern.MatchString(name) {
-		return nil, unknown
-	}
-	if _, err := fs.Stat(b.cfg.Recipes, name+"/"+recipeFile); err != nil {
-		return nil, unknown
-	}
-	dir, err := fs.Sub(b.cfg.Recipes, name)
-	if err != nil {
-		return nil, err
-	}
-	src, err := Load(dir)
-	if err == nil && src.Recipe.Name != name {
-		err = fmt.Errorf("%s/%s: name is %q", name, recipeFile, src.Recipe.Name)
-	}
-	if err != nil {
-		return nil, buildFailed(name, err)
-	}
-	return src, nil
 }
 
 // buildFailed keeps an error that already is one for callers.

@@ -82,8 +82,13 @@ func (g scriptGuest) Hello(context.Context) (guestproto.Hello, error) {
 func (g scriptGuest) Warm(context.Context, guestproto.WarmRequest) error { return g.s.call("warm") }
 func (g scriptGuest) Quiesce(context.Context) error                      { return g.s.call("quiesce") }
 
+// Exec knows the recipe's own lines; what the bake asks beside them prints nothing.
 func (g scriptGuest) Exec(_ context.Context, req guestproto.ExecRequest, sink func(guestproto.ExecEvent) error) error {
-	if err := g.s.call(req.Shell); err != nil {
+	line := req.Argv[len(req.Argv)-1]
+	if line != "start" && line != "ready" {
+		return sink(guestproto.ExecEvent{Type: guestproto.ExecExit})
+	}
+	if err := g.s.call(line); err != nil {
 		return sink(guestproto.ExecEvent{Type: guestproto.ExecExit, ExitCode: 3})
 	}
 	return sink(guestproto.ExecEvent{Type: guestproto.ExecExit})

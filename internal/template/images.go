@@ -137,7 +137,18 @@ func (b *Builder) openImage(digest string) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Image{Dir: dir, Manifest: *m}, nil
+	img := &Image{Dir: dir, Manifest: *m}
+	return img, readable(img.Kernel())
+}
+
+// readable makes sure that a confined VMM, whose user is another, can open what
+// it is handed: earlier versions kept the kernel to its owner.
+func readable(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&0o444 == 0o444 {
+		return err
+	}
+	return os.Chmod(path, info.Mode().Perm()|0o444)
 }
 
 func readImageManifest(dir string) (*ImageManifest, error) {
@@ -155,7 +166,7 @@ func readImageManifest(dir string) (*ImageManifest, error) {
 // manifest writes down what the image is made of.
 func (b *build) manifest(ctx context.Context) error {
 	m := ImageManifest{
-		Format: formatVersion, Name: b.src.Recipe.Name, Recipe: b.src.RecipeKey(), Lock: b.src.LockDigest(),
+		Format: formatVersion, Name: b.src.Recipe.Name, Recipe: b.src.RecipeKey(),
 		Created: time.Now().UTC().Truncate(time.Second), Steps: b.times,
 	}
 	kernel, err := os.ReadFile(filepath.Join(b.dir, "kernel.json"))
@@ -168,10 +179,8 @@ func (b *build) manifest(ctx context.Context) error {
 	if m.Debian, err = b.apt.installed(ctx, b.rootfs()); err != nil {
 		return err
 	}
-	if b.src.Lock != nil {
-		if m.Python, err = parseLock(b.src.Lock); err != nil {
-			return err
-		}
+	if err := b.manifestPython(&m); err != nil {
+		return err
 	}
 	if m.Sizes, err = b.sizes(); err != nil {
 		return err
@@ -181,6 +190,20 @@ func (b *build) manifest(ctx context.Context) error {
 	}
 	m.Digest = imageDigest(&m)
 	return writeJSON(b.out("manifest.json"), m)
+}
+
+// manifestPython notes the Python packages, and keeps the lock beside the image
+// for whoever wants to pin what a recipe's wishes resolved to.
+func (b *build) manifestPython(m *ImageManifest) error {
+	lock, err := b.lock()
+	if err != nil || lock == nil {
+		return err
+	}
+	m.Lock = hashBytes(lock)
+	if m.Python, err = parseLock(lock); err != nil {
+		return err
+	}
+	return os.WriteFile(b.out("requirements.lock"), lock, 0o600)
 }
 
 func writeJSON(path string, v any) error {

@@ -32,7 +32,7 @@ func (b *Builder) Initrd(ctx context.Context, img *Image) (path, key string, err
 	}
 	key = hashBytes(archive)
 	path = filepath.Join(b.layout.boot(key), "initrd")
-	if _, err := os.Stat(path); err == nil {
+	if err := readable(path); err == nil {
 		return path, key, nil
 	}
 	l, err := flock.Acquire(ctx, b.layout.lockFile("boot"))

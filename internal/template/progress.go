@@ -1,6 +1,10 @@
 package template
 
-import "time"
+import (
+	"io"
+	"sync"
+	"time"
+)
 
 // Progress says how far a build is. Done and Total are zero, and Unit is empty,
 // where a step cannot tell.
@@ -16,6 +20,7 @@ type Progress struct {
 	Finished bool          // the step is done
 	Cached   bool          // it was done before; nothing ran
 	Note     string        // words for the user
+	Log      string        // one line of the step's log; nothing else is new then
 }
 
 // ProgressFunc receives progress. Calls come one at a time and must return soon.
@@ -27,13 +32,29 @@ type tracker struct {
 	send    ProgressFunc
 	started time.Time
 	times   []StepTime
+	calls   sync.Mutex // held over send
 }
 
 func newTracker(name string, of int, send ProgressFunc) *tracker {
 	if send == nil {
 		send = func(Progress) {}
 	}
-	return &tracker{at: Progress{Template: name, Of: of}, send: send}
+	t := &tracker{at: Progress{Template: name, Of: of}}
+	t.send = func(p Progress) {
+		t.calls.Lock()
+		defer t.calls.Unlock()
+		send(p)
+	}
+	return t
+}
+
+// stream copies what is written to log to whoever follows the build, line by line.
+func (t *tracker) stream(log io.Writer) io.Writer {
+	return &lineWriter{log: log, onLine: func(line string) {
+		p := t.at
+		p.Log, p.Elapsed = line, time.Since(t.started)
+		t.send(p)
+	}}
 }
 
 // begin starts the next step.

@@ -3,29 +3,21 @@ package template
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// wheelTags is what the image's Python (3.13, glibc 2.41) can install. Every
-// manylinux level has to be named: pip does not derive the older from the newer.
-var wheelTags = []string{
-	"--python-version=3.13", "--implementation=cp", "--abi=cp313", "--abi=abi3", "--abi=none",
-	"--platform=manylinux_2_28_x86_64", "--platform=manylinux_2_27_x86_64", "--platform=manylinux_2_26_x86_64",
-	"--platform=manylinux_2_24_x86_64", "--platform=manylinux_2_17_x86_64", "--platform=manylinux2014_x86_64",
-	"--platform=manylinux_2_12_x86_64", "--platform=manylinux2010_x86_64", "--platform=manylinux_2_5_x86_64",
-	"--platform=manylinux1_x86_64", "--platform=any",
-}
-
-// wheels downloads what the cache lacks of the lock, with the host's pip and its
-// settings. The cache only ever holds whole files.
+// wheels downloads what the cache lacks of the lock. The cache only ever holds
+// whole files.
 func (b *build) wheels(ctx context.Context) error {
-	if b.src.Lock == nil {
-		return nil
+	text, err := b.lock()
+	if err != nil || text == nil {
+		return err
 	}
-	missing, err := missingWheels(b.src.Lock, b.wheelDir)
+	missing, err := missingWheels(text, b.wheelDir)
 	if err != nil || len(missing) == 0 {
 		return err
 	}
@@ -33,14 +25,14 @@ func (b *build) wheels(ctx context.Context) error {
 	if err := errors.Join(os.RemoveAll(dest), os.WriteFile(lock, formatLock(missing), 0o600)); err != nil {
 		return err
 	}
-	argv := []string{
-		"python3", "-m", "pip", "download", "--disable-pip-version-check", "--no-input", "--progress-bar=off",
-		"--no-deps", "--require-hashes", "--only-binary=:all:", "--no-cache-dir", "--dest=" + dest, "--requirement=" + lock,
+	c, err := b.pip("download", "--no-deps", "--require-hashes", "--only-binary=:all:", "--no-cache-dir", "--progress-bar=off",
+		"--dest="+dest, "--requirement="+lock)
+	if err != nil {
+		return err
 	}
-	c := command{argv: append(argv, wheelTags...), dir: b.dir}
 	c.onLine = b.countLines(len(missing), "Collecting ")
 	if err := c.run(ctx, b.log); err != nil {
-		return err
+		return fmt.Errorf("%d of the lock's wheels are not in the cache and could not be downloaded: %w", len(missing), err)
 	}
 	return moveFiles(dest, b.wheelDir)
 }
@@ -95,7 +87,7 @@ func (b *build) countLines(total int, prefix string) func(string) {
 
 // virtualenv installs the wheels in the image, without network.
 func (b *build) virtualenv(ctx context.Context) error {
-	if b.src.Lock == nil {
+	if b.src.Recipe.Python == nil {
 		return nil
 	}
 	target := filepath.Join(b.rootfs(), venv)
@@ -113,7 +105,11 @@ func (b *build) virtualenv(ctx context.Context) error {
 	install := b.inRoot(venv+"/bin/python", "-m", "pip", "--isolated", "install", "--no-input", "--no-cache-dir",
 		"--disable-pip-version-check", "--root-user-action=ignore", "--no-compile", "--progress-bar=off",
 		"--no-index", "--find-links=/mnt/wheels", "--require-hashes", "--no-deps", "--requirement=/mnt/wheels/requirements.lock")
-	install.onLine = b.countLines(strings.Count(string(b.src.Lock), "=="), "Processing ")
+	lock, err := b.lock()
+	if err != nil {
+		return err
+	}
+	install.onLine = b.countLines(strings.Count(string(lock), "=="), "Processing ")
 	return install.run(ctx, b.log)
 }
 
@@ -134,14 +130,18 @@ func (b *build) linkWheels(dir string) error {
 			return err
 		}
 	}
-	return os.WriteFile(filepath.Join(dir, "requirements.lock"), b.src.Lock, 0o644)
+	lock, err := b.lock()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "requirements.lock"), lock, 0o644)
 }
 
 // caches does once what the first run in every sandbox would do: byte code, and
 // matplotlib's list of fonts. The packages' files get one fixed time first, so
 // that the same lock gives the same byte code.
 func (b *build) caches(ctx context.Context) error {
-	if b.src.Lock == nil {
+	if b.src.Recipe.Python == nil {
 		return nil
 	}
 	target := filepath.Join(b.rootfs(), venv)

@@ -132,7 +132,7 @@ func (b *Builder) openWarm(key string) (*Warm, error) {
 		return nil, err
 	}
 	initrd := filepath.Join(b.layout.boot(m.Initrd), "initrd")
-	if _, err := os.Stat(initrd); err != nil {
+	if err := readable(initrd); err != nil {
 		return nil, err
 	}
 	return &Warm{Dir: b.layout.warm(key), Manifest: *m, Image: img, Initrd: initrd}, nil

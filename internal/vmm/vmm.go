@@ -7,6 +7,10 @@ import (
 	"os"
 )
 
+// ConsoleFile is the log of a machine's serial console in its folder, kept with
+// package boundlog.
+const ConsoleFile = "console.log"
+
 // Driver starts machines with one VMM. Methods may be called concurrently.
 type Driver interface {
 	Name() string

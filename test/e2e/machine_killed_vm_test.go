@@ -32,11 +32,15 @@ func TestMachineKilledDuringRun(t *testing.T) {
 		name, sentence string
 		victim         func(*testing.T, string) harness.Process
 	}{
-		{"VMM", "the virtual machine ended: killed by SIGKILL", func(t *testing.T, id string) harness.Process { return s.VMM(t, id) }},
-		{"shim", "the virtual machine ended", func(t *testing.T, id string) harness.Process { return s.Shim(t, id) }},
+		{"VMM", "killed", func(t *testing.T, id string) harness.Process { return s.VMM(t, id) }},
+		{"shim", "the shim process", func(t *testing.T, id string) harness.Process { return s.Shim(t, id) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			box := s.NewSandbox(t).ID
+			defer func() {
+				s.Remove(t, box)
+				assertOnly(t, s, other)
+			}()
 			kernel := s.NewContext(t, box)
 			ran := make(chan error, 1)
 			go func() {
@@ -50,8 +54,6 @@ func TestMachineKilledDuringRun(t *testing.T) {
 			if got := s.Text(t, other, otherKernel, "x + 1"); got != "42" {
 				t.Errorf("the other sandbox's x + 1 is %s", got)
 			}
-			s.Remove(t, box)
-			assertOnly(t, s, other)
 		})
 	}
 }
@@ -136,7 +138,7 @@ func TestMachineKilledAsThePythonSDKSeesIt(t *testing.T) {
 	if err := json.Unmarshal(said, &told); err != nil {
 		t.Fatalf("the SDK raised no SandboxFailed: %q (%v)", said, err)
 	}
-	const sentence = "the virtual machine ended: killed by SIGKILL"
+	const sentence = "killed"
 	if told.Code != api.CodeSandboxFailed || !strings.Contains(told.Message, sentence) || !strings.Contains(told.Text, sentence) {
 		t.Errorf("the SDK said %+v, want %q", told, sentence)
 	}

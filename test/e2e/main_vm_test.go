@@ -48,3 +48,19 @@ func codeOf(err error) string {
 	}
 	return ""
 }
+
+// detail gives what a refusal tells beside its sentence.
+func detail(err error) string {
+	var refusal *client.Error
+	if errors.As(err, &refusal) {
+		return fmt.Sprint(refusal.Detail)
+	}
+	return ""
+}
+
+func empty(s string) error {
+	if s != "" {
+		return fmt.Errorf("%q", s)
+	}
+	return nil
+}

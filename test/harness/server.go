@@ -64,8 +64,8 @@ func Start(t testing.TB, dir string, environment ...string) *Server {
 
 // command is one of the program's on a data directory and a free port.
 func command(dir string, environment []string, args ...string) *exec.Cmd {
-	cmd := exec.Command(Binary(), append(args, "--data-dir", dir, "--listen", "127.0.0.1:0")...)
-	cmd.Env = append(os.Environ(), environment...)
+	cmd := exec.Command(Binary(), append(args, "--data-dir", dir)...)
+	cmd.Env = append(append(os.Environ(), "PANDASTACK_LISTEN=127.0.0.1:0"), environment...)
 	return cmd
 }
 

@@ -16,7 +16,7 @@ type (
 	configureRequest struct {
 		Op  string            `json:"op"`
 		Cwd string            `json:"cwd"`
-		Env map[string]string `json:"env"`
+		Env map[string]string `json:"env,omitempty"`
 	}
 	reseedRequest struct {
 		Op   string `json:"op"`
@@ -27,17 +27,20 @@ type (
 // claim turns a spare kernel into the one that req asks for.
 func (k *kernel) claim(ctx context.Context, req guestproto.KernelRequest) error {
 	k.mu.Lock()
-	p := k.proc
+	p, cwd := k.proc, k.cwd
 	k.mu.Unlock()
 	if p == nil {
 		return errGone
 	}
-	env := req.Env
-	if env == nil {
-		env = map[string]string{}
+	select {
+	case <-p.gone:
+		return errGone
+	default:
 	}
-	if err := p.control(ctx, configureRequest{Op: "configure", Cwd: req.Cwd, Env: env}); err != nil {
-		return err
+	if req.Cwd != cwd || len(req.Env) > 0 { // else it is as asked for already
+		if err := p.control(ctx, configureRequest{Op: "configure", Cwd: req.Cwd, Env: req.Env}); err != nil {
+			return err
+		}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

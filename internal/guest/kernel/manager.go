@@ -150,6 +150,9 @@ func (m *Manager) newKernel(id, cwd string, env map[string]string) *kernel {
 func (m *Manager) Warm(ctx context.Context, req guestproto.WarmRequest) error {
 	m.warmMu.Lock()
 	defer m.warmMu.Unlock()
+	if k := m.waiting(); k != nil && len(req.Imports)+len(req.Cells) == 0 {
+		return m.exercise(ctx, k)
+	}
 	z, err := m.zygote()
 	if err != nil {
 		return err
@@ -174,15 +177,7 @@ func (m *Manager) makeSpare(ctx context.Context) error {
 	if _, err := k.ensure(); err != nil {
 		return err
 	}
-	x := m.newCell(k, guestproto.ExecuteRequest{Code: "1 + 1", Silent: true})
-	err := k.enqueue(x)
-	if err == nil {
-		err = x.log.follow(ctx, 0, func(guestproto.Event) error { return nil })
-	}
-	if err == nil && x.done.Status != guestproto.StatusOK {
-		err = fmt.Errorf("spare kernel's first cell: %s", x.done.Status)
-	}
-	if err != nil {
+	if err := m.exercise(ctx, k); err != nil {
 		k.remove()
 		return err
 	}
@@ -192,12 +187,32 @@ func (m *Manager) makeSpare(ctx context.Context) error {
 	return nil
 }
 
-// HasSpare says whether a warmed kernel waits to be claimed.
-func (m *Manager) HasSpare() bool {
+// exercise runs a cell that leaves no trace and touches what most cells do: a
+// restored machine meets every code path for the first time, which is slow.
+func (m *Manager) exercise(ctx context.Context, k *kernel) error {
+	const code = "get_ipython().display_formatter.format(1 + 1); print(end='')"
+	x := m.newCell(k, guestproto.ExecuteRequest{Code: code, Silent: true})
+	if err := k.enqueue(x); err != nil {
+		return err
+	}
+	if err := x.log.follow(ctx, 0, func(guestproto.Event) error { return nil }); err != nil {
+		return err
+	}
+	if x.done.Status != guestproto.StatusOK {
+		return fmt.Errorf("spare kernel's first cell: %s", x.done.Status)
+	}
+	return nil
+}
+
+// waiting is the warmed kernel that nobody has claimed yet.
+func (m *Manager) waiting() *kernel {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.spare != nil
+	return m.spare
 }
+
+// HasSpare says whether a warmed kernel waits to be claimed.
+func (m *Manager) HasSpare() bool { return m.waiting() != nil }
 
 // Create implements guestproto.Guest.CreateKernel.
 func (m *Manager) Create(ctx context.Context, req guestproto.KernelRequest) (guestproto.Kernel, error) {

@@ -10,17 +10,17 @@ import (
 // DefaultPath is the PATH of processes that are given none.
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Env is what every process starts from: a sane default and, where it exists,
-// the template's file of KEY=VALUE lines.
+// Env is what every process starts from: a sane default and, where they exist,
+// the Python environment venv ("" for none) and the template's file of KEY=VALUE
+// lines.
 func Env(venv, file string) []string {
-	env := []string{
-		"PATH=" + venv + "/bin:" + DefaultPath,
-		"HOME=/root", "LANG=C.UTF-8", "TERM=dumb", "SHELL=/bin/sh", "USER=root",
-		"VIRTUAL_ENV=" + venv,
+	env := []string{"PATH=" + DefaultPath, "HOME=/root", "LANG=C.UTF-8", "TERM=dumb", "SHELL=/bin/sh", "USER=root"}
+	if venv != "" {
+		env = append(env, "PATH="+venv+"/bin:"+DefaultPath, "VIRTUAL_ENV="+venv)
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return env // a template need not have one
+		return dedupe(env) // a template need not have one
 	}
 	for line := range strings.Lines(string(b)) {
 		line = strings.TrimSpace(line)

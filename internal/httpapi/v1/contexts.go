@@ -7,6 +7,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"pandastack/api"
+	"pandastack/internal/httpapi"
+	"pandastack/internal/kit/logkey"
 )
 
 type createContext struct {
@@ -65,6 +67,7 @@ func (h *handlers) executions(a huma.API) {
 		Description: "Answers when the cell is done. A client that leaves does not end the cell; its execution can be asked for by id.",
 	}, func(ctx context.Context, in *execute) (*body[api.Execution], error) {
 		ex, err := h.Sandboxes.Execute(ctx, string(in.ID), string(in.Context), in.Body)
+		httpapi.Tag(ctx, logkey.Execution, ex.ID)
 		return answer(wireExecution(ex), err)
 	})
 	route(a, huma.Operation{

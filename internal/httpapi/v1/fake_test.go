@@ -31,6 +31,9 @@ type memory struct {
 	execution api.Execution
 	fail      error // what every call on the sandbox answers
 
+	events      []guestproto.ExecEvent
+	streamEnd   error // after the events of a stream
+	life        api.Lifecycle
 	execStarted chan struct{}
 	execEnded   chan error
 }
@@ -58,7 +61,10 @@ func (m *memory) Get(_ context.Context, id string) (panda.Sandbox, error) {
 	return panda.Sandbox{ID: id, Status: panda.Running}, m.box(id)
 }
 func (m *memory) List(context.Context) ([]panda.Sandbox, error) { return nil, m.fail }
-func (m *memory) Delete(_ context.Context, id string) error     { return m.box(id) }
+func (m *memory) Usage(_ context.Context, id string) (*api.Usage, error) {
+	return &api.Usage{Network: "none"}, m.box(id)
+}
+func (m *memory) Delete(_ context.Context, id string) error { return m.box(id) }
 
 func (m *memory) CreateContext(_ context.Context, id string, req api.CreateContext) (api.Context, error) {
 	return api.Context{ID: "ctx", SandboxID: id, Language: req.Language}, m.box(id)
@@ -93,6 +99,45 @@ func (m *memory) Exec(ctx context.Context, id string, req api.Exec) (api.ExecRes
 		return api.ExecResult{}, errors.New("a secret of the server")
 	}
 	return api.ExecResult{Stdout: req.Cmd}, m.box(id)
+}
+
+func (m *memory) ExecStream(ctx context.Context, id string, req api.Exec, sink func(guestproto.ExecEvent) error) error {
+	if err := m.box(id); err != nil {
+		return err
+	}
+	for _, e := range m.events {
+		if err := sink(e); err != nil {
+			return err
+		}
+	}
+	if req.Cmd == "wait" {
+		close(m.execStarted)
+		<-ctx.Done()
+		m.execEnded <- ctx.Err()
+		return ctx.Err()
+	}
+	return m.streamEnd
+}
+
+func (m *memory) Lifecycle(_ context.Context, id string) (api.Lifecycle, error) {
+	return m.life, m.box(id)
+}
+
+func (m *memory) SetLifecycle(_ context.Context, id string, req api.SetLifecycle) (api.Lifecycle, error) {
+	if req.TTLSeconds != nil {
+		m.life.TTLSeconds = *req.TTLSeconds
+	}
+	if req.Persistent != nil {
+		m.life.Persistent = *req.Persistent
+	}
+	return m.life, m.box(id)
+}
+
+func (m *memory) Logs(_ context.Context, id, stream string, _ bool, sink func(string) error) error {
+	if err := m.box(id); err != nil {
+		return err
+	}
+	return errors.Join(sink(stream), sink("Å"), m.streamEnd)
 }
 
 func (m *memory) ReadFile(_ context.Context, id, path string) (guestproto.FileInfo, io.ReadCloser, error) {

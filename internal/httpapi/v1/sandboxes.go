@@ -10,6 +10,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"pandastack/api"
+	"pandastack/internal/httpapi"
+	"pandastack/internal/kit/logkey"
 	"pandastack/internal/panda"
 )
 
@@ -36,8 +38,7 @@ func (h *handlers) sandboxes(a huma.API) {
 		OperationID: "get-sandbox", Method: http.MethodGet, Path: "/v1/sandboxes/{id}",
 		Tags: []string{"sandboxes"}, Summary: "Get a sandbox",
 	}, func(ctx context.Context, in *inSandbox) (*body[api.Sandbox], error) {
-		box, err := h.Sandboxes.Get(ctx, string(in.ID))
-		return answer(wireSandbox(box), err)
+		return answer(h.getSandbox(ctx, string(in.ID)))
 	})
 	route(a, huma.Operation{
 		OperationID: "delete-sandbox", Method: http.MethodDelete, Path: "/v1/sandboxes/{id}", DefaultStatus: http.StatusNoContent,
@@ -63,7 +64,20 @@ func (h *handlers) createSandbox(ctx context.Context, in *createSandbox) (*body[
 		req.Template = "code-interpreter"
 	}
 	box, err := h.Sandboxes.Create(ctx, req)
+	httpapi.Tag(ctx, logkey.Sandbox, box.ID)
 	return answer(wireSandbox(box), err)
+}
+
+func (h *handlers) getSandbox(ctx context.Context, id string) (api.Sandbox, error) {
+	box, err := h.Sandboxes.Get(ctx, id)
+	if err != nil {
+		return api.Sandbox{}, err
+	}
+	out := wireSandbox(box)
+	if out.Usage, err = h.Sandboxes.Usage(ctx, id); err != nil {
+		return api.Sandbox{}, err
+	}
+	return out, nil
 }
 
 func (h *handlers) listSandboxes(ctx context.Context, _ *none) (*body[api.SandboxList], error) {

@@ -24,6 +24,12 @@ type Sandboxes interface {
 	Get(ctx context.Context, id string) (panda.Sandbox, error)
 	List(ctx context.Context) ([]panda.Sandbox, error)
 	Delete(ctx context.Context, id string) error
+	// Usage is nil for a sandbox that does not run.
+	Usage(ctx context.Context, id string) (*api.Usage, error)
+	Lifecycle(ctx context.Context, id string) (api.Lifecycle, error)
+	SetLifecycle(ctx context.Context, id string, req api.SetLifecycle) (api.Lifecycle, error)
+	// Logs calls sink with each line of stream; with follow until the machine ends.
+	Logs(ctx context.Context, id, stream string, follow bool, sink func(line string) error) error
 
 	CreateContext(ctx context.Context, id string, req api.CreateContext) (api.Context, error)
 	Contexts(ctx context.Context, id string) ([]api.Context, error)
@@ -36,6 +42,8 @@ type Sandboxes interface {
 	Execution(ctx context.Context, id, executionID string) (api.Execution, error)
 	// Exec kills the process when ctx ends.
 	Exec(ctx context.Context, id string, req api.Exec) (api.ExecResult, error)
+	// ExecStream calls sink with the output as it comes and last with the exit.
+	ExecStream(ctx context.Context, id string, req api.Exec, sink func(guestproto.ExecEvent) error) error
 
 	ReadFile(ctx context.Context, id, path string) (guestproto.FileInfo, io.ReadCloser, error)
 	// WriteFile takes size -1 where it is not known.
@@ -77,6 +85,8 @@ func Register(mux *httpapi.Mux, services Services) ([]byte, error) {
 	a := humago.New(mux, config())
 	h := &handlers{services}
 	h.sandboxes(a)
+	h.lifecycle(a)
+	h.logs(a)
 	h.contexts(a)
 	h.exec(a)
 	h.files(a)

@@ -1,10 +1,7 @@
 package qemu
 
-// Names of the files a machine leaves in its folder.
-const (
-	ConsoleFile = "console.log"
-	LogFile     = "vmm.log"
-)
+// LogFile is what QEMU itself prints, in the machine's folder.
+const LogFile = "vmm.log"
 
-// consoleLimit bounds each file of the console's log; see boundlog.
+// consoleLimit bounds each file of the console's log; a guest may write without end.
 const consoleLimit = 256 << 10

@@ -94,7 +94,7 @@ func (m *machine) own(conn net.Conn) {
 }
 
 func (m *machine) keepConsole(conn net.Conn, dir string) error {
-	log, err := boundlog.Create(filepath.Join(dir, ConsoleFile), consoleLimit)
+	log, err := boundlog.Create(filepath.Join(dir, vmm.ConsoleFile), consoleLimit)
 	if err != nil {
 		return err
 	}

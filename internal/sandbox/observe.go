@@ -1,0 +1,80 @@
+package sandbox
+
+import (
+	"time"
+
+	"pandastack/api"
+	"pandastack/internal/guestproto"
+	"pandastack/internal/kit/logkey"
+	"pandastack/internal/panda"
+)
+
+// Observer hears of what happens, for metrics. Its methods return at once and
+// may be called concurrently.
+type Observer interface {
+	// SandboxStarted tells of a creation that succeeded.
+	SandboxStarted(start api.Start)
+	// SandboxNotStarted tells of one that did not, with its error's code.
+	SandboxNotStarted(code string)
+	// SandboxFailed tells of a machine that ended though nobody had asked for it.
+	SandboxFailed()
+	// CellDone tells of a cell's end by its status.
+	CellDone(status string, took time.Duration)
+	// ExecDone tells of a process's end: exited, signaled, timeout or error.
+	ExecDone(outcome string, took time.Duration)
+}
+
+// unobserved is the Observer of a service that was given none.
+type unobserved struct{}
+
+func (unobserved) SandboxStarted(api.Start)       {}
+func (unobserved) SandboxNotStarted(string)       {}
+func (unobserved) SandboxFailed()                 {}
+func (unobserved) CellDone(string, time.Duration) {}
+func (unobserved) ExecDone(string, time.Duration) {}
+
+func duration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+// observeExec counts a process that ended, or did not.
+func (s *Service) observeExec(exit *guestproto.ExecEvent) {
+	switch {
+	case exit == nil:
+		s.cfg.Observer.ExecDone("error", 0)
+	case exit.TimedOut:
+		s.cfg.Observer.ExecDone("timeout", duration(exit.DurationMS))
+	case exit.Signal != "":
+		s.cfg.Observer.ExecDone("signaled", duration(exit.DurationMS))
+	default:
+		s.cfg.Observer.ExecDone("exited", duration(exit.DurationMS))
+	}
+}
+
+// observeCell counts a cell that is done.
+func (s *Service) observeCell(id string, ex api.Execution) {
+	s.cfg.Observer.CellDone(ex.Status, duration(ex.DurationMS))
+	s.cfg.Log.Debug("cell done", logkey.Sandbox, id, logkey.Context, ex.ContextID, logkey.Execution, ex.ID,
+		logkey.Status, ex.Status, logkey.MS, ex.DurationMS)
+}
+
+// Load is what a node's sandboxes take together.
+type Load struct {
+	ByStatus      map[string]int
+	ReservedBytes int64 // what they are reckoned to use
+	LimitBytes    int64 // 0: none
+}
+
+// Load looks at all sandboxes.
+func (s *Service) Load() Load {
+	load := Load{ByStatus: map[string]int{}, LimitBytes: int64(s.cfg.Limits.MemoryMB) << 20}
+	for _, status := range []panda.Status{panda.Creating, panda.Running, panda.Stopping, panda.Failed} {
+		load.ByStatus[string(status)] = 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.live {
+		load.ByStatus[string(l.record.Status)]++
+	}
+	_, mb := s.usedLocked()
+	load.ReservedBytes = int64(mb) << 20
+	return load
+}

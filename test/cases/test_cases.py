@@ -1,0 +1,67 @@
+"""Behaviour that users of code interpreters reported, one case a test.
+
+Reads cases/cases.jsonl in the folder that PANDASTACK_SHARED names, and plays the
+cases on the server that the SDK finds.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pandastack import Client, PandastackError, Sandbox
+from runner import Run, pending
+
+# Kinds of cases that change a sandbox for those that come after them.
+_OWN_SANDBOX = ("files", "packages", "kernel-death", "limits")
+
+# Where the product documents another answer than the case's check: why, and the check for it.
+_DOCUMENTED = {
+    "upload-path-traversal": (
+        "an absolute path means the whole guest, where cells are root anyway",
+        "eval(text(obs[1]))==[False, False, True, False, False]"
+        " and [s >= 400 for s in upload_status]==[True, True, False, True, True, True, True, True]"
+        " and dl['../../etc/passwd'] is None and dl['link.txt'] is None",
+    ),
+}
+
+# Cases that fail, with the cause. One that passes must be taken off the list.
+_KNOWN_FAILURES: dict[str, str] = {}
+
+
+def test_case(case: dict[str, Any], server: Client, request: pytest.FixtureRequest) -> None:
+    missing = pending(case)
+    if missing:
+        _assert_not_offered(request.getfixturevalue("shared"), missing)
+        pytest.xfail(f"not offered yet: {', '.join(sorted(missing))}")
+    run = Run(case, request.getfixturevalue("own" if case["kind"] in _OWN_SANDBOX else "shared"))
+    try:
+        run.play()
+    finally:
+        run.close()
+    _, check = _DOCUMENTED.get(case["id"], ("", case["check"]))
+    passed = run.check(check)
+    if reason := _KNOWN_FAILURES.get(case["id"]):
+        assert not passed, f"{case['id']} passes: take it off the known failures"
+        pytest.xfail(reason)
+    assert passed, f"{case['expect']}\n{check}\n{_shown(run)}"
+    assert not _evil_on_host()
+
+
+def _assert_not_offered(sandbox: Sandbox, steps: dict[str, str]) -> None:
+    """A step whose route is offered must be implemented in the runner."""
+    for route in set(steps.values()):
+        with pytest.raises(PandastackError) as refusal:
+            sandbox._transport.json("POST", f"{sandbox._path}/{route}", body={})
+        assert refusal.value.code == "feature.not_offered", f"{route} is offered: play its steps"
+
+
+def _evil_on_host() -> list[Path]:
+    return [p for p in map(Path, ("/h5evil", "/tmp/h5evil", "/etc/h5evil", "h5evil", "../h5evil")) if p.exists()]
+
+
+def _shown(run: Run) -> str:
+    shown = {"obs": run.obs, "upload_status": run.upload_status, "dl": {n: d and d[:80] for n, d in run.downloads.items()}}
+    return json.dumps(shown, indent=1, default=repr)[:6000]
