@@ -61,3 +61,14 @@ func TestCloseStopsBuilds(t *testing.T) {
 		t.Errorf("got %v after close", err)
 	}
 }
+
+func TestSizesTheHostLacksAreRefused(t *testing.T) {
+	if err := fitsHost(sandbox.Size{CPUs: 1, MemoryMB: 128}); err != nil {
+		t.Errorf("a small one: %v", err)
+	}
+	for _, size := range []sandbox.Size{{CPUs: 64_000}, {MemoryMB: 1 << 30}} {
+		if err := fitsHost(size); panda.CodeOf(err) != api.CodeRequestInvalid {
+			t.Errorf("%+v: %v", size, err)
+		}
+	}
+}

@@ -24,10 +24,12 @@ import (
 type answers struct {
 	*httptest.Server
 	execution api.Execution
-	hang      chan struct{} // closed when a cell begins that never ends
+	routes    map[string]http.HandlerFunc // beside those below
+	hang      chan struct{}               // closed when a cell begins that never ends
 
-	mu    sync.Mutex
-	calls []string
+	mu      sync.Mutex
+	calls   []string
+	prelude string
 }
 
 func newAnswers(t *testing.T) *answers {
@@ -43,13 +45,18 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	a.calls = append(a.calls, call)
 	a.mu.Unlock()
-	_, _ = io.Copy(io.Discard, r.Body)
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	if r.Header.Get("Authorization") != "Bearer pds_k" {
 		reply(w, 401, api.Error{Error: "no such key", Code: api.CodeAuthWrongKey, Hint: "Compare it."})
 		return
 	}
 	box := api.Sandbox{ID: "box1", Template: "code-interpreter", Status: "running", CreatedAt: time.Now(), Isolation: "emulated-vm+jail",
 		Start: api.Start{Kind: "restored", TotalMS: 42}}
+	if route := a.routes[call]; route != nil {
+		route(w, r)
+		return
+	}
 	switch call {
 	case "POST /v1/sandboxes":
 		reply(w, 201, box)
@@ -62,15 +69,27 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "POST /v1/sandboxes/box1/contexts":
 		reply(w, 201, api.Context{ID: "ctx1"})
 	case "POST /v1/sandboxes/box1/contexts/ctx1/executions":
-		if a.hang != nil {
-			close(a.hang)
-			<-r.Context().Done()
-			return
-		}
-		reply(w, 200, a.execution)
+		a.execute(w, r, body)
 	default:
 		reply(w, 404, api.Error{Error: "no such sandbox", Code: api.CodeSandboxNotFound, Hint: "List them."})
 	}
+}
+
+// execute answers the cell that readies the kernel, and then the user's.
+func (a *answers) execute(w http.ResponseWriter, r *http.Request, body []byte) {
+	if bytes.Contains(body, []byte("sys.argv[:] =")) {
+		a.mu.Lock()
+		a.prelude = string(body)
+		a.mu.Unlock()
+		reply(w, 200, api.Execution{Status: "ok"})
+		return
+	}
+	if a.hang != nil {
+		close(a.hang)
+		<-r.Context().Done()
+		return
+	}
+	reply(w, 200, a.execution)
 }
 
 func reply(w http.ResponseWriter, status int, v any) {
@@ -123,7 +142,7 @@ func TestSandboxCommands(t *testing.T) {
 		t.Errorf("get: %+v", got)
 	}
 	got = a.command(t.Context(), "sandbox", "rm", "nope", "box1")
-	if got.code != 1 || got.errOut != "pandastack: no such sandbox (sandbox.not_found) — List them.\n" || !a.asked("DELETE /v1/sandboxes/box1") {
+	if got.code != 1 || got.out != "box1\n" || got.errOut != "pandastack: no such sandbox (sandbox.not_found) — List them.\n" || !a.asked("DELETE /v1/sandboxes/box1") {
 		t.Errorf("rm: %+v", got)
 	}
 }
@@ -134,7 +153,7 @@ func TestRun(t *testing.T) {
 		Data: map[string]json.RawMessage{"text/plain": json.RawMessage(`"<Figure>"`), "image/png": json.RawMessage(`"aGVsbG8="`)},
 	}}}
 	images := filepath.Join(t.TempDir(), "images")
-	got := a.command(t.Context(), "run", "-c", "1", "--images", images)
+	got := a.command(t.Context(), "run", "-c", "1", "--save", images)
 	if got.code != 0 || got.out != "out\n<Figure>\n" || !strings.HasPrefix(got.errOut, "err\nsaved ") {
 		t.Errorf("%+v", got)
 	}
@@ -163,14 +182,14 @@ func TestRunRemovesItsSandboxWhenInterrupted(t *testing.T) {
 	go func() { done <- a.command(ctx, "run", "-c", "while True: pass") }()
 	<-a.hang
 	interrupt()
-	if got := <-done; got.code != 1 || !a.asked("DELETE /v1/sandboxes/box1") {
+	if got := <-done; got.code != 130 || got.errOut != "pandastack: interrupted\n" || !a.asked("DELETE /v1/sandboxes/box1") {
 		t.Errorf("%+v, calls %v", got, a.calls)
 	}
 }
 
 func TestCommandLinesThatCannotBeUnderstood(t *testing.T) {
 	a := newAnswers(t)
-	for _, args := range [][]string{{"nope"}, {"sandbox"}, {"sandbox", "get"}, {"run"}, {"run", "f", "-c", "x"}, {"serve", "--nope"}} {
+	for _, args := range [][]string{{"nope"}, {"sandbox"}, {"sandbox", "get"}, {"run"}, {"sandbox", "rm"}, {"sandbox", "rm", "--all", "x"}, {"cp", "a", "b"}, {"exec", "box1"}, {"exec", "box1", "--"}, {"logs", "--console", "--agent", "x"}, {"serve", "--nope"}} {
 		if got := a.command(t.Context(), args...); got.code != 2 || !strings.HasPrefix(got.errOut, "pandastack: ") {
 			t.Errorf("%v: %+v", args, got)
 		}

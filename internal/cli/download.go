@@ -30,7 +30,7 @@ func (t *transfer) download(from, to string) error {
 	if err != nil {
 		return err
 	}
-	entries, err := t.list(info, from)
+	entries, err := t.list(info, strings.TrimSuffix(from, "/."))
 	if err != nil {
 		return err
 	}

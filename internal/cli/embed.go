@@ -94,16 +94,19 @@ func (s *session) createSandbox(server *client.Client, req api.CreateSandbox) (a
 	}
 }
 
-// buildMissing builds a template that an embedded server lacks, with its progress on stderr.
-func (s *session) buildMissing(server *client.Client, settings Settings, name string) error {
-	template, err := server.Template(s.ctx, name)
-	if err != nil || template.Status == "ready" || s.node.Build == nil {
-		return err
-	}
-	fmt.Fprintf(s.Stderr, "building template %s, which takes some minutes the first time\n", name)
+// buildMissing makes a template ready for an embedded server, with its progress
+// on stderr if there is anything to do.
+func (s *session) buildMissing(settings Settings, name string) error {
 	view := newProgressView(s.Stderr)
 	defer view.close()
-	return s.node.Build(s.ctx, settings, name, false, view.show)
+	told := false
+	return s.node.Build(s.ctx, settings, name, false, func(p Progress) {
+		if !told {
+			fmt.Fprintf(s.Stderr, "building template %s, which takes some minutes the first time\n", name)
+			told = true
+		}
+		view.show(p)
+	})
 }
 
 func pause(ctx context.Context, d time.Duration) error {

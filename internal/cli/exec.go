@@ -125,10 +125,15 @@ func (c *logsCmd) Run(s *session) error {
 	case c.Agent:
 		options.Stream = "agent"
 	}
+	silent := true
 	err = server.Logs(s.ctx, c.ID, options, func(line string) error {
+		silent = false
 		_, err := fmt.Fprintln(s.Stdout, strings.TrimRight(clean(line), " "))
 		return err
 	})
+	if err == nil && silent {
+		fmt.Fprintln(s.Stderr, "nothing was logged since the sandbox was started")
+	}
 	if c.Follow && s.ctx.Err() != nil {
 		return nil // how a user ends it
 	}

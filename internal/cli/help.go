@@ -150,3 +150,16 @@ func (versionCmd) Help() string {
   pandastack version
   pandastack version --json`
 }
+
+func (templateRmCmd) Help() string {
+	return `Examples:
+
+  pandastack template rm my-template`
+}
+
+func (pruneCmd) Help() string {
+	return `Examples:
+
+  pandastack template prune
+  pandastack template prune --json`
+}

@@ -46,7 +46,7 @@ func (c *runCmd) Run(s *session) error {
 	// leaves early would otherwise end the command with the sandbox running.
 	err = c.withServer(s, func(server *client.Client, embedded bool) error {
 		if embedded {
-			if err := s.buildMissing(server, c.settings(), c.Template); err != nil {
+			if err := s.buildMissing(c.settings(), c.Template); err != nil {
 				return err
 			}
 		}

@@ -244,3 +244,15 @@ func eventually(t *testing.T, ok func() bool) {
 		}
 	}
 }
+
+func TestCreateInAnotherSize(t *testing.T) {
+	n := newNode(t)
+	usual := n.create()
+	sb, err := n.svc.Create(context.Background(), api.CreateSandbox{CPU: 2, MemoryMB: 512})
+	if err != nil || sb.CPU != 2 || sb.MemoryMB != 512 || sb.WarmKey == usual.WarmKey {
+		t.Errorf("got %d CPUs, %d MB of snapshot %q, %v", sb.CPU, sb.MemoryMB, sb.WarmKey, err)
+	}
+	if _, err := n.svc.Create(context.Background(), api.CreateSandbox{MemoryMB: -1}); panda.CodeOf(err) != api.CodeRequestInvalid {
+		t.Errorf("negative memory: %v", err)
+	}
+}

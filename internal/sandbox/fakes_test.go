@@ -223,6 +223,7 @@ type starter struct {
 	reaped   []string
 	launch   func(context.Context, shim.Spec) error
 	state    error
+	cont     error
 	closeErr error
 }
 
@@ -272,6 +273,7 @@ type machine struct {
 	once    sync.Once
 	done    chan struct{}
 	why     string
+	resumed guestproto.ResumeRequest // of the last Cont
 }
 
 func (m *machine) alive() bool {
@@ -296,8 +298,11 @@ func (m *machine) State(context.Context) (shim.State, error) {
 	return shim.State{Phase: shim.PhaseRunning, Isolated: true, Accel: "tcg", Steps: steps}, m.starter.state
 }
 func (m *machine) Stop(context.Context) error { return nil }
-func (m *machine) Cont(context.Context, guestproto.ResumeRequest) (guestproto.ResumeReport, error) {
-	return guestproto.ResumeReport{}, nil
+func (m *machine) Cont(_ context.Context, req guestproto.ResumeRequest) (guestproto.ResumeReport, error) {
+	m.starter.mu.Lock()
+	defer m.starter.mu.Unlock()
+	m.resumed = req
+	return guestproto.ResumeReport{}, m.starter.cont
 }
 func (m *machine) Save(context.Context, string, string) (shim.State, error) {
 	return shim.State{}, errors.New("not here")
@@ -332,6 +337,8 @@ func (g *guest) CreateKernel(_ context.Context, req guestproto.KernelRequest) (g
 	}
 	return guestproto.Kernel{ID: req.ID, Language: req.Language, State: guestproto.KernelIdle}, nil
 }
+
+func (g *guest) Warm(context.Context, guestproto.WarmRequest) error { return nil }
 
 func (g *guest) Kernels(context.Context) ([]guestproto.Kernel, error) {
 	return []guestproto.Kernel{{ID: "k1", State: guestproto.KernelBusy}}, nil

@@ -127,10 +127,13 @@ func bakery(t *testing.T, s *script) *Builder {
 func TestBake(t *testing.T) {
 	s := new(script)
 	b := bakery(t, s)
-	var steps []string
+	var steps, logs []string
 	w, err := b.Ensure(t.Context(), "tiny", func(p Progress) {
-		if p.Finished {
+		switch {
+		case p.Finished:
 			steps = append(steps, p.Step)
+		case p.Log != "":
+			logs = append(logs, p.Log)
 		}
 	})
 	if err != nil {
@@ -139,6 +142,9 @@ func TestBake(t *testing.T) {
 	want := []string{"launch", "hello", "start", "ready", "warm", "quiesce", "save", "close"}
 	if !slices.Equal(s.calls, want) {
 		t.Errorf("calls %q, want %q", s.calls, want)
+	}
+	if !slices.Contains(logs, "guest& start") || !slices.Contains(logs, "guest? ready") {
+		t.Errorf("the log was not streamed: %q", logs)
 	}
 	if len(steps) != bakeStepCount {
 		t.Errorf("steps %q, want %d", steps, bakeStepCount)

@@ -40,8 +40,8 @@ func (s *Source) RecipeKey() string {
 	d.add("format", fmt.Sprint(formatVersion))
 	d.add("recipe", mustJSON(Recipe{Base: r.Base, Packages: r.Packages, Python: r.Python, Files: r.Files, Env: r.Env}))
 	d.add("lock", string(s.Lock))
-	if s.Requirements != nil {
-		d.add("requirements", string(s.Requirements))
+	for _, wanted := range s.wanted() {
+		d.add("wanted", wanted)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Files)) {
 		d.add("file "+name, string(s.Files[name]))

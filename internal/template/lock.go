@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -14,8 +15,8 @@ type PythonPackage struct {
 	Hashes  []string `json:"hashes"` // sha256:…, any of which may be installed
 }
 
-// kernelPackage is what the Python kernel host stands on.
-const kernelPackage = "ipython"
+// kernelPackages are what the Python kernel host stands on.
+var kernelPackages = []string{"ipython", "comm"}
 
 // wantedPattern is a requirement by name: no URL, path or option of pip's, which
 // would mean different things on different hosts.
@@ -72,6 +73,20 @@ func parseLock(text []byte) ([]PythonPackage, error) {
 		return nil, errors.New("names no package")
 	}
 	return out, nil
+}
+
+// checkLock says what is wrong with a recipe's lock.
+func checkLock(text []byte) error {
+	list, err := parseLock(text)
+	if err != nil {
+		return err
+	}
+	for _, name := range kernelPackages {
+		if !slices.ContainsFunc(list, func(p PythonPackage) bool { return strings.EqualFold(p.Name, name) }) {
+			return fmt.Errorf("lacks %s, which the kernel of code contexts needs", name)
+		}
+	}
+	return nil
 }
 
 // formatLock writes a lock that parseLock reads.

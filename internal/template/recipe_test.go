@@ -16,8 +16,9 @@ import (
 func recipeFS(recipe string) fstest.MapFS {
 	return fstest.MapFS{
 		recipeFile:          {Data: []byte(recipe)},
-		"requirements.lock": {Data: []byte("idna==3.10 \\\n    --hash=sha256:aa\nipython==9.1 --hash=sha256:bb\n")},
+		"requirements.lock": {Data: []byte("idna==3.10 \\\n    --hash=sha256:aa\nipython==9.1 --hash=sha256:bb\ncomm==0.2 --hash=sha256:cc\n")},
 		"loose.lock":        {Data: []byte("--index-url https://example.org/simple\nidna==3.10 --hash=sha256:aa\n")},
+		"bare.lock":         {Data: []byte("idna==3.10 --hash=sha256:aa\n")},
 		"rc":                {Data: []byte("x")},
 	}
 }
@@ -63,6 +64,7 @@ func TestLoadNamesKeyAndLine(t *testing.T) {
 		{"package option", "[bash,", "[-o=x,", "template.yaml:4: packages[0]"},
 		{"lock outside", "lock: requirements.lock", "lock: ../x", "template.yaml:6: python.lock"},
 		{"lock missing", "lock: requirements.lock", "lock: none.lock", "template.yaml:6: python.lock cannot be read"},
+		{"lock without kernel", "lock: requirements.lock", "lock: bare.lock", "template.yaml:6: python.lock lacks ipython"},
 		{"lock with index", "lock: requirements.lock", "lock: loose.lock", "template.yaml:6: python.lock has \"--index-url\""},
 		{"file missing", "from: rc", "from: nothing", "template.yaml:8: files[0].from cannot be read"},
 		{"file relative", "to: /etc/rc", "to: etc/rc", "template.yaml:8: files[0].to"},

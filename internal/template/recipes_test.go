@@ -88,7 +88,7 @@ func TestFolderIsKeptAndFound(t *testing.T) {
 	if !slices.Equal(again.Recipe.Files, want) {
 		t.Errorf("files %+v, want %+v", again.Recipe.Files, want)
 	}
-	if got := strings.Join(again.wanted(), "|"); got != "ipython|humanize>=4|polars[excel]|idna ; python_version > '3'" {
+	if got := strings.Join(again.wanted(), "|"); got != "ipython|comm|humanize>=4|polars[excel]|idna ; python_version > '3'" {
 		t.Errorf("wanted packages %s", got)
 	}
 	if _, err := os.Stat(filepath.Join(b.layout.recipe(src.Kept), "unused")); !errors.Is(err, fs.ErrNotExist) {

@@ -36,7 +36,11 @@ func (k *bake) serve(ctx context.Context, g guestproto.Guest) error {
 	}
 	if r.Start != "" {
 		fmt.Fprintf(k.log, "guest& %s\n", r.Start)
-		if _, _, err := ask(ctx, g, "/bin/sh", "-c", detach, "sh", r.Start); err != nil {
+		code, said, err := ask(ctx, g, "/bin/sh", "-c", detach, "sh", r.Start)
+		if err == nil && code != 0 {
+			err = fmt.Errorf("a shell for it ended with %d: %s", code, said)
+		}
+		if err != nil {
 			return fmt.Errorf("start command: %w", err)
 		}
 	}

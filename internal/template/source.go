@@ -109,12 +109,8 @@ func (s *Source) readPython(fsys fs.FS, c *checker) {
 	}
 	if p.Lock != "" {
 		s.Lock = c.read(fsys, "python.lock", p.Lock)
-		switch list, err := parseLock(s.Lock); {
-		case s.Lock == nil: // reported
-		case err != nil:
+		if err := checkLock(s.Lock); s.Lock != nil && err != nil {
 			c.fail("python.lock", "%v", err)
-		case !slices.ContainsFunc(list, func(p PythonPackage) bool { return strings.EqualFold(p.Name, kernelPackage) }):
-			c.fail("python.lock", "lacks %s, which runs the cells", kernelPackage)
 		}
 	}
 	if p.Requirements != "" {
@@ -131,7 +127,7 @@ func (s *Source) wanted() []string {
 	if s.Recipe.Python == nil || s.Lock != nil {
 		return nil
 	}
-	list := append([]string{kernelPackage}, s.Recipe.Python.Packages...)
+	list := append(slices.Clone(kernelPackages), s.Recipe.Python.Packages...)
 	more, _ := parseRequirements(s.Requirements) // Load has checked them
 	return append(list, more...)
 }

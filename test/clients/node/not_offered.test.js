@@ -14,7 +14,7 @@ await writeFile(file, "exports.handler = (event) => event;\n");
 // What a method is called with, where it is not one or two strings.
 const ARGUMENTS = {
   "functions.create": ["x", "nodejs", "code"],
-  "functions.deploy": [{ name: "x", runtime: "nodejs", path: folder, dir: folder, entrypoint: "handler.js" }],
+  "functions.deploy": [{ name: "x", runtime: "nodejs", code: "x" }],
   "functions.deployBundle": ["x", new Uint8Array([1]), "handler.js"],
   "schedules.create": ["x", "y", "* * * * *"],
   "databases.create": [{}],
@@ -25,14 +25,16 @@ const ARGUMENTS = {
   "templates.buildFromDockerfile": [{ name: "x", dockerfile: "FROM scratch" }],
   "snapshots.list": [],
 };
+// These make a bare Error of any answer that is not 200.
+const BARE = ["functions.getCode", "functions.deployBundle"];
 const OFFERED = ["templates.list", "templates.get"];
 
-async function refused(call) {
+async function refused(call, kind = ServerError) {
   answers.length = 0;
   await assert.rejects(async () => {
     const result = await call();
     if (result?.[Symbol.asyncIterator]) await collect(result);
-  }, ServerError);
+  }, kind);
   assert.equal(answers.length, 1);
   assert.equal(answers[0].status, 501);
   const body = await answers[0].json();
@@ -59,7 +61,8 @@ for (const namespace of [
   for (const method of methods(client[namespace])) {
     const name = `${namespace}.${method}`;
     if (OFFERED.includes(name)) continue;
-    test(name, () => refused(() => client[namespace][method](...(ARGUMENTS[name] ?? ["x", "y"]))));
+    const call = () => client[namespace][method](...(ARGUMENTS[name] ?? ["x", "y"]));
+    test(name, () => refused(call, BARE.includes(name) ? Error : ServerError));
   }
 }
 
