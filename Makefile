@@ -6,15 +6,13 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 GUEST   := internal/app/embedded/pandastack-guest
 BIN     := bin/pandastack
-ENV     := build/python
 
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-
-.PHONY: build demo test check bench clean setup guest generate sdk-env
+.PHONY: build demo test check bench clean setup guest generate
 
 build: guest ## the one binary, and the Python wheel
 	@mkdir -p bin
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/pandastack
+	@scripts/wheel.sh
 
 guest:
 	CGO_ENABLED=0 GOOS=linux GOARCH=amd64 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(GUEST) ./cmd/pandastack-guest

@@ -128,12 +128,25 @@ func answerPanic(rec *record, r *http.Request, panicked any) {
 	Note(r.Context(), err)
 }
 
+// callerLeft counts requests whose caller did not wait for the answer. It is no
+// status of HTTP's.
+const callerLeft = 499
+
+// outcome is a request's status as it counts: an error that nobody was there to
+// hear is no fault of the server.
+func outcome(ctx context.Context, status int) int {
+	if ctx.Err() != nil && (status == 0 || status >= 500) {
+		return callerLeft
+	}
+	return status
+}
+
 func (s *Server) log(rec *record, r *http.Request, took time.Duration) {
 	rec.mu.Lock()
 	err, route, about := rec.err, rec.route, rec.attrs
 	rec.mu.Unlock()
 	if s.cfg.Observer != nil {
-		s.cfg.Observer.RequestDone(cmp.Or(route, "none"), rec.status, took)
+		s.cfg.Observer.RequestDone(cmp.Or(route, "none"), outcome(r.Context(), rec.status), took)
 	}
 	level := slog.LevelInfo
 	attrs := []slog.Attr{

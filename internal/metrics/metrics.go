@@ -27,9 +27,9 @@ var (
 type Metrics struct {
 	registry *prometheus.Registry
 
-	starts, steps, cells, processes, requests *prometheus.HistogramVec
-	notStarted                                *prometheus.CounterVec
-	failures                                  prometheus.Counter
+	starts, steps, fills, cells, processes, requests *prometheus.HistogramVec
+	notStarted                                       *prometheus.CounterVec
+	failures                                         prometheus.Counter
 
 	mu    sync.Mutex
 	named map[string]bool // steps that have a label of their own
@@ -41,6 +41,7 @@ func New(version, accelerator string) (*Metrics, error) {
 		registry:  prometheus.NewRegistry(),
 		starts:    histogram(sandboxStarts, "Time from a creation's begin to a sandbox that can be used.", startBuckets, labelKind),
 		steps:     histogram(sandboxStartSteps, "Time of each step of a start.", startBuckets, labelKind, labelStep),
+		fills:     histogram(poolFills, "Time to make a machine ready for the pool.", startBuckets, labelOutcome),
 		cells:     histogram(cells, "Time of a cell in its kernel.", workBuckets, labelStatus),
 		processes: histogram(processes, "Time of a process started by exec.", workBuckets, labelOutcome),
 		requests:  histogram(requests, "Time to answer an API request.", workBuckets, labelRoute, labelStatus),
@@ -56,7 +57,7 @@ func New(version, accelerator string) (*Metrics, error) {
 		Name: buildInfo, Help: "Always 1.", ConstLabels: prometheus.Labels{labelVersion: version, labelAccelerator: accelerator},
 	}, func() float64 { return 1 })
 	for _, c := range []prometheus.Collector{
-		m.starts, m.steps, m.cells, m.processes, m.requests, m.notStarted, m.failures, info,
+		m.starts, m.steps, m.fills, m.cells, m.processes, m.requests, m.notStarted, m.failures, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := m.registry.Register(c); err != nil {
@@ -97,6 +98,11 @@ func (m *Metrics) stepLabel(name string) string {
 // SandboxNotStarted counts a creation that failed.
 func (m *Metrics) SandboxNotStarted(code string) { m.notStarted.WithLabelValues(code).Inc() }
 
+// PoolFilled counts a machine made ready, or not.
+func (m *Metrics) PoolFilled(outcome string, took time.Duration) {
+	m.fills.WithLabelValues(outcome).Observe(took.Seconds())
+}
+
 // SandboxFailed counts a machine that ended unasked.
 func (m *Metrics) SandboxFailed() { m.failures.Inc() }
 
@@ -120,6 +126,8 @@ type Load struct {
 	ByStatus      map[string]int
 	ReservedBytes int64
 	LimitBytes    int64 // 0: none
+	PoolReady     int
+	PoolWanted    int
 }
 
 // Watch asks for the load at every scrape.
@@ -136,6 +144,8 @@ type gauges struct{ load func() Load }
 var (
 	sandboxesDesc = prometheus.NewDesc(sandboxes, "Sandboxes by status.", []string{labelStatus}, nil)
 	reservedDesc  = prometheus.NewDesc(memoryReserved, "Memory the running sandboxes are reckoned to use.", nil, nil)
+	readyDesc     = prometheus.NewDesc(poolReady, "Machines that wait ready.", nil, nil)
+	wantedDesc    = prometheus.NewDesc(poolWanted, "Machines that are to wait ready.", nil, nil)
 	limitDesc     = prometheus.NewDesc(memoryLimit, "Memory all sandboxes may be reckoned to use; 0 is no limit.", nil, nil)
 )
 
@@ -143,6 +153,8 @@ func (g gauges) Describe(out chan<- *prometheus.Desc) {
 	out <- sandboxesDesc
 	out <- reservedDesc
 	out <- limitDesc
+	out <- readyDesc
+	out <- wantedDesc
 }
 
 func (g gauges) Collect(out chan<- prometheus.Metric) {
@@ -152,4 +164,6 @@ func (g gauges) Collect(out chan<- prometheus.Metric) {
 	}
 	out <- prometheus.MustNewConstMetric(reservedDesc, prometheus.GaugeValue, float64(load.ReservedBytes))
 	out <- prometheus.MustNewConstMetric(limitDesc, prometheus.GaugeValue, float64(load.LimitBytes))
+	out <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, float64(load.PoolReady))
+	out <- prometheus.MustNewConstMetric(wantedDesc, prometheus.GaugeValue, float64(load.PoolWanted))
 }

@@ -31,7 +31,7 @@ func TestCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = m.Watch(func() Load {
-		return Load{ByStatus: map[string]int{"running": 2}, ReservedBytes: 3, LimitBytes: 4}
+		return Load{ByStatus: map[string]int{"running": 2}, ReservedBytes: 3, LimitBytes: 4, PoolReady: 5, PoolWanted: 6}
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +39,7 @@ func TestCounts(t *testing.T) {
 	m.SandboxStarted(api.Start{Kind: "restored", TotalMS: 200, Steps: []api.Step{{Name: "vmm", MS: 40}}})
 	m.SandboxNotStarted("sandbox.capacity")
 	m.SandboxFailed()
+	m.PoolFilled("ok", time.Second)
 	m.CellDone("ok", 20*time.Millisecond)
 	m.ExecDone("exited", time.Second)
 	m.RequestDone("GET /v1/sandboxes/{id}", 200, time.Millisecond)
@@ -48,13 +49,16 @@ func TestCounts(t *testing.T) {
 		`pandastack_sandbox_start_step_seconds_bucket{kind="restored",step="vmm",le="0.05"}`:  "1",
 		`pandastack_sandbox_start_step_seconds_bucket{kind="restored",step="vmm",le="0.025"}`: "0",
 		`pandastack_sandbox_start_failures_total{code="sandbox.capacity"}`:                    "1",
-		`pandastack_sandbox_failures_total`:                                                   "1",
-		`pandastack_cell_seconds_count{status="ok"}`:                                          "1",
-		`pandastack_exec_seconds_sum{outcome="exited"}`:                                       "1",
-		`pandastack_sandboxes{status="running"}`:                                              "2",
-		`pandastack_sandbox_memory_reserved_bytes`:                                            "3",
-		`pandastack_sandbox_memory_limit_bytes`:                                               "4",
-		`pandastack_build_info{accelerator="tcg",version="v1"}`:                               "1",
+		`pandastack_pool_fill_seconds_count{outcome="ok"}`:                                    "1",
+		`pandastack_pool_ready`:                                 "5",
+		`pandastack_pool_wanted`:                                "6",
+		`pandastack_sandbox_failures_total`:                     "1",
+		`pandastack_cell_seconds_count{status="ok"}`:            "1",
+		`pandastack_exec_seconds_sum{outcome="exited"}`:         "1",
+		`pandastack_sandboxes{status="running"}`:                "2",
+		`pandastack_sandbox_memory_reserved_bytes`:              "3",
+		`pandastack_sandbox_memory_limit_bytes`:                 "4",
+		`pandastack_build_info{accelerator="tcg",version="v1"}`: "1",
 	} {
 		if value, ok := got[name]; value != want {
 			t.Errorf("%s is %q (there: %v), want %s", name, value, ok, want)

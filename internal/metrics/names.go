@@ -5,6 +5,9 @@ const (
 	sandboxStarts     = "pandastack_sandbox_start_seconds"      // histogram by kind
 	sandboxStartSteps = "pandastack_sandbox_start_step_seconds" // histogram by kind, step
 	sandboxNotStarted = "pandastack_sandbox_start_failures_total"
+	poolFills         = "pandastack_pool_fill_seconds" // histogram by outcome
+	poolReady         = "pandastack_pool_ready"
+	poolWanted        = "pandastack_pool_wanted"
 	sandboxFailures   = "pandastack_sandbox_failures_total"
 	cells             = "pandastack_cell_seconds"    // histogram by status
 	processes         = "pandastack_exec_seconds"    // histogram by outcome

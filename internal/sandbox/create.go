@@ -49,7 +49,7 @@ func (s *Service) Create(ctx context.Context, req api.CreateSandbox) (panda.Sand
 	}
 	record, err := s.createSomehow(ctx, req)
 	if err != nil {
-		s.cfg.Observer.SandboxNotStarted(panda.CodeOf(err))
+		s.observeNotStarted(ctx, err)
 		return panda.Sandbox{}, err
 	}
 	s.cfg.Observer.SandboxStarted(record.Start)

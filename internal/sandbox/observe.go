@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"time"
 
 	"pandastack/api"
@@ -14,8 +15,10 @@ import (
 type Observer interface {
 	// SandboxStarted tells of a creation that succeeded.
 	SandboxStarted(start api.Start)
-	// SandboxNotStarted tells of one that did not, with its error's code.
+	// SandboxNotStarted tells of one that did not, with its error's code, or caller_left.
 	SandboxNotStarted(code string)
+	// PoolFilled tells of a machine that was made ready: ok or error.
+	PoolFilled(outcome string, took time.Duration)
 	// SandboxFailed tells of a machine that ended though nobody had asked for it.
 	SandboxFailed()
 	// CellDone tells of a cell's end by its status.
@@ -27,13 +30,35 @@ type Observer interface {
 // unobserved is the Observer of a service that was given none.
 type unobserved struct{}
 
-func (unobserved) SandboxStarted(api.Start)       {}
-func (unobserved) SandboxNotStarted(string)       {}
-func (unobserved) SandboxFailed()                 {}
-func (unobserved) CellDone(string, time.Duration) {}
-func (unobserved) ExecDone(string, time.Duration) {}
+func (unobserved) SandboxStarted(api.Start)         {}
+func (unobserved) SandboxNotStarted(string)         {}
+func (unobserved) PoolFilled(string, time.Duration) {}
+func (unobserved) SandboxFailed()                   {}
+func (unobserved) CellDone(string, time.Duration)   {}
+func (unobserved) ExecDone(string, time.Duration)   {}
 
 func duration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+// observeNotStarted counts a creation that failed. A caller that left is no failure of the node.
+func (s *Service) observeNotStarted(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		s.cfg.Observer.SandboxNotStarted("caller_left")
+		return
+	}
+	s.cfg.Observer.SandboxNotStarted(panda.CodeOf(err))
+}
+
+// observeFill counts a machine made ready, or not.
+func (s *Service) observeFill(fill func() error) error {
+	began := time.Now()
+	err := fill()
+	outcome := "ok"
+	if err != nil {
+		outcome = "error"
+	}
+	s.cfg.Observer.PoolFilled(outcome, time.Since(began))
+	return err
+}
 
 // observeExec counts a process that ended, or did not.
 func (s *Service) observeExec(exit *guestproto.ExecEvent) {
@@ -61,11 +86,17 @@ type Load struct {
 	ByStatus      map[string]int
 	ReservedBytes int64 // what they are reckoned to use
 	LimitBytes    int64 // 0: none
+	PoolReady     int   // machines that wait
+	PoolWanted    int   // how many there are to be
 }
 
 // Load looks at all sandboxes.
 func (s *Service) Load() Load {
-	load := Load{ByStatus: map[string]int{}, LimitBytes: int64(s.cfg.Limits.MemoryMB) << 20}
+	pool := s.Pool()
+	load := Load{
+		ByStatus: map[string]int{}, LimitBytes: int64(s.cfg.Limits.MemoryMB) << 20,
+		PoolReady: pool.Ready, PoolWanted: pool.Wanted,
+	}
 	for _, status := range []panda.Status{panda.Creating, panda.Running, panda.Stopping, panda.Failed} {
 		load.ByStatus[string(status)] = 0
 	}

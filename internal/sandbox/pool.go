@@ -133,7 +133,7 @@ func (s *Service) fillPool() {
 		wait := poolLook
 		if name := s.nextWanted(ctx); name != "" {
 			wait = 0
-			if err := s.fillOne(ctx, name); err != nil && ctx.Err() == nil {
+			if err := s.observeFill(func() error { return s.fillOne(ctx, name) }); err != nil && ctx.Err() == nil {
 				s.cfg.Log.Warn("make a machine ready", logkey.Template, name, logkey.Error, err)
 				wait = poolRetry
 			}

@@ -247,7 +247,7 @@ func TestFailedStepIsNamed(t *testing.T) {
 	if !errors.As(err, &step) {
 		t.Fatalf("err = %v, want a StepError", err)
 	}
-	if step.Step != "packages" || !strings.Contains(err.Error(), "127.0.0.1") {
+	if step.Step != "packages" || !strings.Contains(err.Error(), "127.0.0.1") || !strings.Contains(err.Error(), "those in the cache are not used") {
 		t.Errorf("err = %v; want the step packages and what apt said", err)
 	}
 	if _, err := os.Stat(step.Log); err != nil {

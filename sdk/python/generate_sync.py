@@ -21,6 +21,7 @@ WORDS = [
     (r"\bAwaitable\[(\w+)\]", r"\1"),
     (r"\bAwaitable, ", ""),
     (r"\bAsync([A-Z]\w+)", r"\1"),
+    (r"\benter_async_context\b", "enter_context"),
     (r"\basynccontextmanager\b", "contextmanager"),
     (r"\b__a(enter|exit)__\b", r"__\1__"),
     (r"\ba(close|read|iter_bytes)\b", r"\1"),

@@ -7,6 +7,8 @@ import os
 import re
 import subprocess
 import sys
+import traceback
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -64,8 +66,7 @@ def machine(client: Client | None) -> dict[str, Any]:
 def measure(report: Report, options: argparse.Namespace) -> dict[str, Any]:
     """Takes all samples that are wanted and says on what machine."""
     about = machine(None)
-    live = [part for part in (*WITH_BARE, memory) if any(map(report.wanted, part.ROWS))]
-    if live:
+    if any(report.wanted(row) for part in (*WITH_BARE, memory) for row in part.ROWS):
         build_template(options.program, options.data_dir)
         with ExitStack() as held:
             data = held.enter_context(scratch_beside(options.data_dir))
@@ -73,14 +74,28 @@ def measure(report: Report, options: argparse.Namespace) -> dict[str, Any]:
             client = held.enter_context(serving(options.program, data))
             bare = held.enter_context(closing(Bare(options.bare, data)))
             about = machine(client)
-            for part in live:
-                if part is memory:
-                    memory.run(report, client)
-                else:
-                    part.run(report, client, bare)
-    if any(map(report.wanted, bake.ROWS)):
-        bake.run(report, options.program, options.data_dir)
+            for part in WITH_BARE:
+                attempt(
+                    report, part.ROWS, lambda part=part: part.run(report, client, bare)
+                )
+            attempt(report, memory.ROWS, lambda: memory.run(report, client))
+    attempt(
+        report, bake.ROWS, lambda: bake.run(report, options.program, options.data_dir)
+    )
     return about
+
+
+def attempt(report: Report, rows: tuple[str, ...], run: Callable[[], None]) -> None:
+    """Runs a part if one of its rows is wanted; rows that it could not measure count as failures."""
+    if not any(map(report.wanted, rows)):
+        return
+    try:
+        run()
+    except Exception:  # noqa: BLE001 the other parts can still be measured
+        traceback.print_exc()
+        for row in rows:
+            if row not in report.metrics:
+                report.add(row, None, "", 0, "could not be measured")
 
 
 def main() -> int:

@@ -41,7 +41,8 @@ PLOT = "import matplotlib.pyplot as plt\ndf['revenue'].plot()\nplt.show()"
 PEERS_AT = "/tmp/bench_peers.py"
 START_PEERS = f"""
 import json, subprocess, sys
-peers = subprocess.Popen([sys.executable, {PEERS_AT!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+peers = subprocess.Popen([sys.executable, {PEERS_AT!r}], **pipes)
 print(peers.stdout.readline().strip())
 def ask(line):
     print(line, file=peers.stdin, flush=True)
@@ -116,11 +117,7 @@ def _small(report: Report, sandbox: Sandbox, context: CodeContext, bare: Bare) -
         for _ in range(BLOCK):
             alone.take(lambda: bare.ms("cell"))
         for name, samples in others.items():
-            try:
-                samples.values += peers.block(name, BLOCK)
-            except Exception as error:
-                samples.failures += BLOCK
-                print(f"bench: a block of {name} failed: {error}")
+            samples.take_many(BLOCK, lambda name=name: peers.block(name, BLOCK))
     bare.ask("release")
     report.p50(ours, "SDK, server, shim, agent, kernel host and back", p99=True)
     report.p50(

@@ -27,7 +27,10 @@ def run(report: Report, client: Client) -> None:
     finally:
         for sandbox in sandboxes:
             sandbox.kill()
-    note = f"VMM and shim of a restored sandbox that has run one cell, {COUNT} of them at once; there is no pool yet"
+    note = (
+        "VMM and shim of a restored sandbox that has run one cell; "
+        f"{COUNT} of them at once; there is no pool yet"
+    )
     report.add(
         ROWS[0],
         samples.percentile(50),

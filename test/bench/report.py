@@ -7,8 +7,9 @@ import math
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 
 class Samples:
@@ -21,11 +22,19 @@ class Samples:
 
     def take(self, measure: Callable[[], float]) -> None:
         """Adds what `measure` gives, or a failure."""
+        self.take_many(1, lambda: [measure()])
+
+    def take_many(self, count: int, measure: Callable[[], list[float]]) -> None:
+        """Adds the `count` values that `measure` gives, or as many failures."""
         try:
-            self.values.append(measure())
-        except Exception as error:
-            self.failures += 1
+            self.values += measure()
+        except Exception as error:  # noqa: BLE001 whatever it is, the run goes on and ends as failed
+            self.failures += count
             print(f"bench: a sample of {self.name} failed: {error}", file=sys.stderr)
+
+    def forget(self) -> None:
+        """Drops the values so far, which were for warming up; failures stay."""
+        self.values.clear()
 
     def percentile(self, p: float) -> float | None:
         """The smallest value that at least p percent do not exceed; None without values."""

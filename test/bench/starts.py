@@ -99,7 +99,7 @@ def run(report: Report, client: Client, bare: Bare) -> None:
         for n in range(WARM_UP + COUNT):
             if n == WARM_UP:
                 for samples in (bares, misses, natives):
-                    samples.values.clear()
+                    samples.forget()
                 starts.bare_steps.clear()
                 starts.miss_steps.clear()
             bares.take(starts.bare_restore)

@@ -46,8 +46,8 @@ def _execs(report: Report, sandbox: Sandbox, bare: Bare) -> None:
     api, alone = Samples("exec_true"), Samples("exec_bare")
     for n in range(EXEC_WARM_UP + EXECS):
         if n == EXEC_WARM_UP:
-            api.values.clear()
-            alone.values.clear()
+            api.forget()
+            alone.forget()
         api.take(milliseconds(ours))
         alone.take(lambda: bare.ms("exec"))
     report.p50(api, "SDK: exec of true")
@@ -93,10 +93,10 @@ def _files(report: Report, sandbox: Sandbox, bare: Bare, folder: Path) -> None:
     for n in range(FILE_WARM_UP + FILES):
         if n == FILE_WARM_UP:
             for samples in taken.values():
-                samples.values.clear()
+                samples.forget()
         for name, measure, _ in ways:
             taken[name].take(measure)
-        if not filecmp.cmp(source, target, shallow=False):
+        if not target.exists() or not filecmp.cmp(source, target, shallow=False):
             taken["download"].failures += 1
     for name, _, note in ways:
         report.rate(taken[name], SIZE, f"{note}; {SIZE / 1e6:.0f} MB each time")

@@ -31,6 +31,9 @@ func watchDir(t testing.TB, dir string) {
 			t.Logf("the server's log:\n%s", tail(logFile(dir)))
 		}
 		sweep(dir)
+		for _, g := range emptied(dir, groups) {
+			_ = os.Remove(g)
+		}
 	})
 }
 
@@ -51,7 +54,7 @@ func (s *Server) Clean(t testing.TB) {
 
 func leftovers(dir string, groups []string) error {
 	var errs []error
-	for _, g := range emptied(groups) {
+	for _, g := range emptied(dir, groups) {
 		errs = append(errs, fmt.Errorf("cgroup %s", g))
 	}
 	return errors.Join(append(errs, remains(dir, 0))...)
@@ -111,14 +114,36 @@ func cgroups() []string {
 	return all
 }
 
-// emptied lists the groups without a process that were not there before.
-func emptied(before []string) []string {
+// emptied lists the groups without a process that were not there before and
+// belong to a machine of this data directory: its log names it, or it was there
+// when the server was ended.
+func emptied(dir string, before []string) []string {
+	log, _ := os.ReadFile(logFile(dir))
+	seen, _ := os.ReadFile(seenFile(dir)) // either is missing where no server was started or ended
 	var left []string
 	for _, g := range cgroups() {
+		id := filepath.Base(g)
+		ours := strings.Contains(string(log), id) || strings.Contains(string(seen), id)
 		procs, err := os.ReadFile(filepath.Join(g, "cgroup.procs"))
-		if err == nil && len(procs) == 0 && !slices.Contains(before, g) {
+		if err == nil && len(procs) == 0 && ours && !slices.Contains(before, g) {
 			left = append(left, g)
 		}
 	}
 	return left
+}
+
+func seenFile(dir string) string { return dir + ".seen" }
+
+// remember notes the machines there are, for those that no log will name.
+func remember(dir string) error {
+	f, err := os.OpenFile(seenFile(dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	for _, p := range Processes(dir) {
+		if p.IsVMM() {
+			_, err = fmt.Fprintln(f, p.Args)
+		}
+	}
+	return errors.Join(err, f.Close())
 }

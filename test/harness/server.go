@@ -171,6 +171,9 @@ func (s *Server) Kill(t testing.TB) {
 
 func (s *Server) end(t testing.TB, signal syscall.Signal) {
 	t.Helper()
+	if err := remember(s.Dir); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Fatalf("signal the server: %v", err)
 	}

@@ -11,14 +11,28 @@ Every class has an asyncio twin whose name begins with ``Async``.
 from ._async.client import AsyncClient, get_default_async_client, set_default_async_client
 from ._async.context import AsyncCodeContext
 from ._async.filesystem import AsyncSandboxFilesystem
-from ._async.sandbox import AsyncSandbox, AsyncSandboxCommands
+from ._async.processes import AsyncSandboxCommands
+from ._async.sandbox import AsyncSandbox
 from ._create_retry import CreateRetryEvent
-from ._models import ExecResult, FileInfo, FileWritten, Health, Start, Step, Template, Version
+from ._models import (
+    ExecChunk,
+    ExecResult,
+    FileInfo,
+    FileWritten,
+    Health,
+    Lifecycle,
+    Start,
+    Step,
+    StreamedResult,
+    Template,
+    Version,
+)
 from ._results import CellError, Execution, Result, TruncatedStream, Truncation
 from ._sync.client import Client, get_default_client, set_default_client
 from ._sync.context import CodeContext
 from ._sync.filesystem import SandboxFilesystem
-from ._sync.sandbox import Sandbox, SandboxCommands
+from ._sync.processes import SandboxCommands
+from ._sync.sandbox import Sandbox
 from ._version import __version__
 from .exceptions import (
     APIConnectionError,
@@ -33,6 +47,7 @@ from .exceptions import (
     ExecInterrupted,
     FieldError,
     NotFoundError,
+    NotOfferedError,
     PandastackError,
     SandboxFailed,
     SandboxTimeout,
@@ -59,6 +74,7 @@ __all__ = [
     "ConnectionError",
     "CreateCancelled",
     "CreateRetryEvent",
+    "ExecChunk",
     "ExecInterrupted",
     "ExecResult",
     "Execution",
@@ -66,7 +82,9 @@ __all__ = [
     "FileInfo",
     "FileWritten",
     "Health",
+    "Lifecycle",
     "NotFoundError",
+    "NotOfferedError",
     "PandastackError",
     "Result",
     "Sandbox",
@@ -77,6 +95,7 @@ __all__ = [
     "ServerError",
     "Start",
     "Step",
+    "StreamedResult",
     "Template",
     "TemplateBuildError",
     "TruncatedStream",

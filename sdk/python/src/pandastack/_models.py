@@ -195,6 +195,53 @@ class ExecResult:
         )
 
 
+class StreamedResult(ExecResult, int):
+    """An `ExecResult` that is also its exit code, as a number: ``if sandbox.exec_stream(…) != 0``."""
+
+    def __new__(cls, code: int = 0, **fields: Any) -> StreamedResult:
+        """Makes the number; the fields are set as ever. Copies are made with the number only."""
+        return int.__new__(cls, fields.get("exit_code", code))
+
+
+@dataclass(frozen=True)
+class ExecChunk:
+    """Some output of a process.
+
+    Attributes:
+        stream: ``stdout`` or ``stderr``.
+        text: No character is cut in two; what is not UTF-8 is U+FFFD.
+    """
+
+    stream: str
+    text: str
+
+
+class Lifecycle(TypedDict):
+    """When a sandbox ends by itself.
+
+    ttl_seconds: Seconds of life after creation, or after they were last set; 0 until deleted.
+    expires_at: RFC 3339, "" where nothing ends it.
+    persistent: ``with`` leaves it alive.
+    idle_seconds: Since the last call on its contexts, processes and files; 0 while one is under way.
+    """
+
+    ttl_seconds: int
+    expires_at: str
+    persistent: bool
+    idle_seconds: float
+
+
+def lifecycle(data: object) -> Lifecycle:
+    """Reads the server's JSON."""
+    fields = Fields(data, "a lifecycle")
+    return {
+        "ttl_seconds": fields.integer("ttl_seconds", 0),
+        "expires_at": fields.text("expires_at", ""),
+        "persistent": fields.flag("persistent", False),
+        "idle_seconds": fields.number("idle_seconds", 0),
+    }
+
+
 def _shorten(line: str, limit: int = 200) -> str:
     line = line.partition("\n")[0]
     return line if len(line) <= limit else line[: limit - 1] + "…"

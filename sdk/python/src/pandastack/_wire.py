@@ -24,6 +24,7 @@ from .exceptions import (
     ExecInterrupted,
     FieldError,
     NotFoundError,
+    NotOfferedError,
     PandastackError,
     SandboxFailed,
     SandboxTimeout,
@@ -34,6 +35,8 @@ from .exceptions import (
 # Seconds an answer may take beyond the limit of what runs: the interrupt, its
 # grace, the kill, and a new kernel under emulation.
 GRACE = 60.0
+# Seconds without a byte after which a stream counts as broken: the server sends a sign of life every 15.
+SILENCE = 60.0
 # One argument of a process stays under 128 KiB on Linux; longer code goes by stdin.
 MAX_ARGUMENT = 100 * 1024
 
@@ -133,18 +136,34 @@ def retry_after(headers: httpx.Headers) -> Optional[float]:
 def error_of(response: httpx.Response) -> PandastackError:
     """The error that an answer outside 200 to 299 stands for."""
     body = _error_body(response)
+    wait = retry_after(response.headers)
+    return _error(
+        body,
+        _kind(response.status_code, str(body.get("code") or ""), wait),
+        _bare_message(response),
+        status=response.status_code,
+        retry_after=wait,
+        request_id=response.headers.get("x-request-id", ""),
+    )
+
+
+def error_in_stream(data: object) -> PandastackError:
+    """The error that an event of a stream that had begun stands for."""
+    body = data if isinstance(data, dict) else {}
+    kind = _kind(500, str(body.get("code") or ""), None)
+    return _error(body, kind, "The server said that the stream failed, but not why.")
+
+
+def _error(body: Mapping[str, Any], kind: type[PandastackError], bare: str, **more: Any) -> PandastackError:
     about: dict[str, Any] = {
-        "status": response.status_code,
         "code": str(body.get("code") or ""),
         "hint": str(body.get("hint") or ""),
         "fields": _field_errors(body.get("fields")),
         "detail": body.get("detail") if isinstance(body.get("detail"), dict) else None,
-        "retry_after": retry_after(response.headers),
-        "request_id": response.headers.get("x-request-id", ""),
+        **more,
     }
     message = next((v for v in (body.get("error"), body.get("message")) if isinstance(v, str) and v), "")
-    kind = _kind(response.status_code, about["code"], about["retry_after"])
-    error = kind(message or _bare_message(response), **about)
+    error = kind(message or bare, **about)
     if isinstance(error, SandboxTimeout):
         error.partial_stdout = str(error.detail.get("stdout") or "")
         error.partial_stderr = str(error.detail.get("stderr") or "")
@@ -160,12 +179,14 @@ def _kind(status: int, code: str, wait: Optional[float]) -> type[PandastackError
         "sandbox.capacity": CapacityError,
         "template.building": CapacityError,
         "host.disk_full": CapacityError,
+        "feature.not_offered": NotOfferedError,
     }
     by_status: dict[int, type[PandastackError]] = {
         401: AuthError,
         404: NotFoundError,
         409: ConflictError,
         429: CapacityError,
+        501: NotOfferedError,
     }
     if code in by_code:
         return by_code[code]

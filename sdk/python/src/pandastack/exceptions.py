@@ -86,6 +86,10 @@ class CapacityError(ServerError):
     """The server has no room, or the template is not ready yet. `retry_after` may say when to ask again."""
 
 
+class NotOfferedError(ServerError):
+    """The server knows this call but does not offer it; its code is ``feature.not_offered``."""
+
+
 class ConnectionError(PandastackError):
     """No server answered, or the connection broke.
 

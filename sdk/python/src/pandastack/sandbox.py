@@ -5,7 +5,8 @@ from ._results import Execution, Result
 from ._sync.client import get_default_client, set_default_client
 from ._sync.context import CodeContext
 from ._sync.filesystem import SandboxFilesystem
-from ._sync.sandbox import Sandbox, SandboxCommands
+from ._sync.processes import SandboxCommands
+from ._sync.sandbox import Sandbox
 
 __all__ = [
     "CodeContext",

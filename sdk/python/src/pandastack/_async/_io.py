@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from typing import Callable, Optional, TypeVar
 
 import httpx
@@ -33,6 +34,15 @@ async def pause(seconds: float, cancel: Optional[Cancel] = None) -> None:
         await asyncio.wait_for(cancel.wait(), seconds)
     except asyncio.TimeoutError:
         return
+
+
+async def notify(callback: Optional[Callable[[str], object]], text: str) -> None:
+    """Calls a function of the user's, which may be a coroutine's."""
+    if callback is None:
+        return
+    called = callback(text)
+    if inspect.isawaitable(called):
+        await called
 
 
 async def blocking(work: Callable[[], T]) -> T:

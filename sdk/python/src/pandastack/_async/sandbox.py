@@ -7,16 +7,18 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, List, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, List, Optional, TypeVar
 
 from .. import _wire
 from .._create_retry import CreateRetry
 from .._fields import Fields
-from .._models import ExecResult, SandboxInfo, context_info, sandbox_info
+from .._models import SandboxInfo, context_info, sandbox_info
 from ..exceptions import ConnectionError, CreateCancelled, NotFoundError, PandastackError
 from ._io import Cancel, pause
 from .context import AsyncCodeContext
 from .filesystem import AsyncSandboxFilesystem
+from .lifecycle import AsyncLife
+from .processes import AsyncProcesses, AsyncSandboxCommands
 
 if TYPE_CHECKING:
     from .client import AsyncClient
@@ -28,7 +30,7 @@ _START_LIMIT = 300.0
 S = TypeVar("S", bound="AsyncSandbox")
 
 
-class AsyncSandbox(SandboxInfo):
+class AsyncSandbox(AsyncProcesses, AsyncLife):
     """One microVM with its own kernel, files and processes.
 
     ``async with`` deletes it at the end, unless it is persistent. Without ``async with``
@@ -169,67 +171,14 @@ class AsyncSandbox(SandboxInfo):
         path = f"{self._path}/contexts/{_wire.segment(context_id)}"
         return self._context(await self._transport.json("GET", path))
 
-    async def exec(
-        self,
-        cmd: Union[str, Sequence[str]],
-        timeout_seconds: Optional[float] = None,
-        check: bool = False,
-        *,
-        cwd: Optional[str] = None,
-        env: Optional[Mapping[str, str]] = None,
-        stdin: Optional[str] = None,
-        timeout: Optional[float] = None,
-    ) -> ExecResult:
-        """Runs one fresh process and waits for its end.
+    async def fork(self: S, metadata: Optional[Mapping[str, str]] = None) -> S:
+        """Makes one copy that goes on from this instant."""
+        return (await self.fork_tree(1, metadata))[0]
 
-        Args:
-            cmd: A line for ``/bin/sh``, or the process' arguments.
-            timeout_seconds: Seconds after which it is killed; None for no limit.
-            check: Raise `CommandFailed` for an exit code other than 0.
-            cwd: Its folder, ``/workspace`` by default.
-            env: Environment besides the sandbox's.
-            stdin: Text it may read.
-            timeout: The same as `timeout_seconds`.
-
-        Raises:
-            SandboxTimeout: The limit was reached; ``partial_stdout`` has what was printed.
-            CommandFailed: With `check`, the exit code is not 0.
-            SandboxFailed: The sandbox's machine ended meanwhile.
-            ExecInterrupted: The connection broke.
-        """
-        process = {**_wire.command(cmd), **_wire.sparse(cwd=cwd, env=dict(env or {}), stdin=stdin)}
-        result = await self._process(process, _wire.limit(timeout, timeout_seconds))
-        return result.raise_for_error(cmd) if check else result
-
-    async def run_code(
-        self,
-        code: str,
-        language: str = "python",
-        *,
-        timeout: Optional[float] = None,
-        check: bool = False,
-        cwd: Optional[str] = None,
-        env: Optional[Mapping[str, str]] = None,
-    ) -> ExecResult:
-        """Runs code in a fresh process: no variables are kept, no results are shown, only text.
-
-        Code of more than 100 KiB is sent by stdin, so that it cannot read any itself.
-
-        Args:
-            code: A program.
-            language: ``python`` or ``shell``.
-            timeout: Seconds after which it is killed; None for no limit.
-            check: Raise `CommandFailed` for an exit code other than 0.
-            cwd: Its folder, ``/workspace`` by default.
-            env: Environment besides the sandbox's.
-
-        Raises:
-            ValueError: Another language.
-            SandboxTimeout, CommandFailed, SandboxFailed, ExecInterrupted: As `exec`.
-        """
-        process = {**_wire.one_shot(code, language), **_wire.sparse(cwd=cwd, env=dict(env or {}))}
-        result = await self._process(process, _wire.limit(timeout, None))
-        return result.raise_for_error(f"The {language} code") if check else result
+    async def fork_tree(self: S, count: int, metadata: Optional[Mapping[str, str]] = None) -> List[S]:
+        """Makes copies that go on from this instant."""
+        answer = await self._act("fork-tree", {"count": count, **_wire.sparse(metadata=dict(metadata or {}))})
+        return Fields(answer, "the copies").items("children", lambda d: self.from_dict(d, self._client))
 
     async def __aenter__(self: S) -> S:
         return self
@@ -252,16 +201,6 @@ class AsyncSandbox(SandboxInfo):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.template} {self.status}>"
 
-    async def _process(self, process: dict[str, Any], seconds: Optional[float]) -> ExecResult:
-        body = {**process, **_wire.sparse(timeout_seconds=seconds)}
-        try:
-            answer = await self._transport.json(
-                "POST", f"{self._path}/exec", body=body, read_timeout=_wire.patience(seconds)
-            )
-        except ConnectionError as error:
-            raise await self._explain(error, "the process") from error
-        return ExecResult.from_dict(answer)
-
     async def _explain(self, error: ConnectionError, what: str) -> PandastackError:
         """What to raise when no answer came: asks the server, if it answers again, how the sandbox is."""
         if error.code not in ("client.timeout", "client.connection_lost"):
@@ -280,19 +219,6 @@ class AsyncSandbox(SandboxInfo):
     def _adopt(self, info: SandboxInfo) -> None:
         for one in fields(info):
             setattr(self, one.name, getattr(info, one.name))
-
-
-class AsyncSandboxCommands:
-    """``sandbox.commands.run(…)``, another name of ``sandbox.exec(…)``."""
-
-    def __init__(self, sandbox: AsyncSandbox) -> None:
-        self._sandbox = sandbox
-
-    async def run(
-        self, cmd: Union[str, Sequence[str]], timeout: Optional[float] = None, **options: Any
-    ) -> ExecResult:
-        """As `AsyncSandbox.exec`."""
-        return await self._sandbox.exec(cmd, timeout, **options)
 
 
 async def _create(

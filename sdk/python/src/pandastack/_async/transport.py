@@ -12,6 +12,7 @@ import httpx
 
 from .. import _wire
 from .._discovery import HOW_TO_START, Endpoint
+from .._events import Event, EventReader
 from .._session import timeouts
 from ..exceptions import AuthError, ConnectionError
 from ._io import new_session, pause, scope
@@ -85,6 +86,40 @@ class AsyncTransport:
     async def stream(self, path: str, params: Mapping[str, str]) -> AsyncIterator[httpx.Response]:
         """Gets a body piece by piece."""
         request = self._request("GET", path, {"params": params, "headers": {}}, -1)
+        async with self._open(request) as response:
+            with self._translated():
+                yield response
+
+    @asynccontextmanager
+    async def events(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Optional[Mapping[str, Any]] = None,
+        params: Optional[Mapping[str, str]] = None,
+    ) -> AsyncIterator[AsyncIterator[Event]]:
+        """Sends a request and gives the events of its answer as they come.
+
+        What goes wrong between two events is raised by the iterator. The connection ends
+        with the block.
+        """
+        headers = {"Accept": "text/event-stream", "Content-Type": "application/json"}
+        options: dict[str, Any] = {"params": params, "headers": headers}
+        if body is not None:
+            options["content"] = _wire.encode(body)
+        async with self._open(self._request(method, path, options, _wire.SILENCE)) as response:
+            yield self._events(response)
+
+    async def _events(self, response: httpx.Response) -> AsyncIterator[Event]:
+        reader = EventReader()
+        with self._translated():
+            async for chunk in response.aiter_bytes():
+                for event in reader.feed(chunk):
+                    yield event
+
+    @asynccontextmanager
+    async def _open(self, request: httpx.Request) -> AsyncIterator[httpx.Response]:
         with self._translated():
             response = await self._session().send(request, stream=True)
         try:
@@ -92,8 +127,7 @@ class AsyncTransport:
                 with self._translated():
                     await response.aread()
                 raise _wire.error_of(response)
-            with self._translated():
-                yield response
+            yield response
         finally:
             await response.aclose()
 

@@ -50,6 +50,12 @@ def pause(seconds: float, cancel: Optional[Cancel] = None) -> None:
         cancel.wait(seconds)
 
 
+def notify(callback: Optional[Callable[[str], object]], text: str) -> None:
+    """Calls a function of the user's."""
+    if callback is not None:
+        callback(text)
+
+
 def blocking(work: Callable[[], T]) -> T:
     """Runs file work."""
     return work()

@@ -8,16 +8,18 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, List, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, List, Optional, TypeVar
 
 from .. import _wire
 from .._create_retry import CreateRetry
 from .._fields import Fields
-from .._models import ExecResult, SandboxInfo, context_info, sandbox_info
+from .._models import SandboxInfo, context_info, sandbox_info
 from ..exceptions import ConnectionError, CreateCancelled, NotFoundError, PandastackError
 from ._io import Cancel, pause
 from .context import CodeContext
 from .filesystem import SandboxFilesystem
+from .lifecycle import Life
+from .processes import Processes, SandboxCommands
 
 if TYPE_CHECKING:
     from .client import Client
@@ -29,7 +31,7 @@ _START_LIMIT = 300.0
 S = TypeVar("S", bound="Sandbox")
 
 
-class Sandbox(SandboxInfo):
+class Sandbox(Processes, Life):
     """One microVM with its own kernel, files and processes.
 
     ``with`` deletes it at the end, unless it is persistent. Without ``with``
@@ -170,67 +172,14 @@ class Sandbox(SandboxInfo):
         path = f"{self._path}/contexts/{_wire.segment(context_id)}"
         return self._context(self._transport.json("GET", path))
 
-    def exec(
-        self,
-        cmd: Union[str, Sequence[str]],
-        timeout_seconds: Optional[float] = None,
-        check: bool = False,
-        *,
-        cwd: Optional[str] = None,
-        env: Optional[Mapping[str, str]] = None,
-        stdin: Optional[str] = None,
-        timeout: Optional[float] = None,
-    ) -> ExecResult:
-        """Runs one fresh process and waits for its end.
+    def fork(self: S, metadata: Optional[Mapping[str, str]] = None) -> S:
+        """Makes one copy that goes on from this instant."""
+        return (self.fork_tree(1, metadata))[0]
 
-        Args:
-            cmd: A line for ``/bin/sh``, or the process' arguments.
-            timeout_seconds: Seconds after which it is killed; None for no limit.
-            check: Raise `CommandFailed` for an exit code other than 0.
-            cwd: Its folder, ``/workspace`` by default.
-            env: Environment besides the sandbox's.
-            stdin: Text it may read.
-            timeout: The same as `timeout_seconds`.
-
-        Raises:
-            SandboxTimeout: The limit was reached; ``partial_stdout`` has what was printed.
-            CommandFailed: With `check`, the exit code is not 0.
-            SandboxFailed: The sandbox's machine ended meanwhile.
-            ExecInterrupted: The connection broke.
-        """
-        process = {**_wire.command(cmd), **_wire.sparse(cwd=cwd, env=dict(env or {}), stdin=stdin)}
-        result = self._process(process, _wire.limit(timeout, timeout_seconds))
-        return result.raise_for_error(cmd) if check else result
-
-    def run_code(
-        self,
-        code: str,
-        language: str = "python",
-        *,
-        timeout: Optional[float] = None,
-        check: bool = False,
-        cwd: Optional[str] = None,
-        env: Optional[Mapping[str, str]] = None,
-    ) -> ExecResult:
-        """Runs code in a fresh process: no variables are kept, no results are shown, only text.
-
-        Code of more than 100 KiB is sent by stdin, so that it cannot read any itself.
-
-        Args:
-            code: A program.
-            language: ``python`` or ``shell``.
-            timeout: Seconds after which it is killed; None for no limit.
-            check: Raise `CommandFailed` for an exit code other than 0.
-            cwd: Its folder, ``/workspace`` by default.
-            env: Environment besides the sandbox's.
-
-        Raises:
-            ValueError: Another language.
-            SandboxTimeout, CommandFailed, SandboxFailed, ExecInterrupted: As `exec`.
-        """
-        process = {**_wire.one_shot(code, language), **_wire.sparse(cwd=cwd, env=dict(env or {}))}
-        result = self._process(process, _wire.limit(timeout, None))
-        return result.raise_for_error(f"The {language} code") if check else result
+    def fork_tree(self: S, count: int, metadata: Optional[Mapping[str, str]] = None) -> List[S]:
+        """Makes copies that go on from this instant."""
+        answer = self._act("fork-tree", {"count": count, **_wire.sparse(metadata=dict(metadata or {}))})
+        return Fields(answer, "the copies").items("children", lambda d: self.from_dict(d, self._client))
 
     def __enter__(self: S) -> S:
         return self
@@ -253,16 +202,6 @@ class Sandbox(SandboxInfo):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.template} {self.status}>"
 
-    def _process(self, process: dict[str, Any], seconds: Optional[float]) -> ExecResult:
-        body = {**process, **_wire.sparse(timeout_seconds=seconds)}
-        try:
-            answer = self._transport.json(
-                "POST", f"{self._path}/exec", body=body, read_timeout=_wire.patience(seconds)
-            )
-        except ConnectionError as error:
-            raise self._explain(error, "the process") from error
-        return ExecResult.from_dict(answer)
-
     def _explain(self, error: ConnectionError, what: str) -> PandastackError:
         """What to raise when no answer came: asks the server, if it answers again, how the sandbox is."""
         if error.code not in ("client.timeout", "client.connection_lost"):
@@ -281,19 +220,6 @@ class Sandbox(SandboxInfo):
     def _adopt(self, info: SandboxInfo) -> None:
         for one in fields(info):
             setattr(self, one.name, getattr(info, one.name))
-
-
-class SandboxCommands:
-    """``sandbox.commands.run(…)``, another name of ``sandbox.exec(…)``."""
-
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
-
-    def run(
-        self, cmd: Union[str, Sequence[str]], timeout: Optional[float] = None, **options: Any
-    ) -> ExecResult:
-        """As `Sandbox.exec`."""
-        return self._sandbox.exec(cmd, timeout, **options)
 
 
 def _create(

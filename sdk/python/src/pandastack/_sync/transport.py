@@ -13,6 +13,7 @@ import httpx
 
 from .. import _wire
 from .._discovery import HOW_TO_START, Endpoint
+from .._events import Event, EventReader
 from .._session import timeouts
 from ..exceptions import AuthError, ConnectionError
 from ._io import new_session, pause, scope
@@ -86,6 +87,40 @@ class Transport:
     def stream(self, path: str, params: Mapping[str, str]) -> Iterator[httpx.Response]:
         """Gets a body piece by piece."""
         request = self._request("GET", path, {"params": params, "headers": {}}, -1)
+        with self._open(request) as response:
+            with self._translated():
+                yield response
+
+    @contextmanager
+    def events(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Optional[Mapping[str, Any]] = None,
+        params: Optional[Mapping[str, str]] = None,
+    ) -> Iterator[Iterator[Event]]:
+        """Sends a request and gives the events of its answer as they come.
+
+        What goes wrong between two events is raised by the iterator. The connection ends
+        with the block.
+        """
+        headers = {"Accept": "text/event-stream", "Content-Type": "application/json"}
+        options: dict[str, Any] = {"params": params, "headers": headers}
+        if body is not None:
+            options["content"] = _wire.encode(body)
+        with self._open(self._request(method, path, options, _wire.SILENCE)) as response:
+            yield self._events(response)
+
+    def _events(self, response: httpx.Response) -> Iterator[Event]:
+        reader = EventReader()
+        with self._translated():
+            for chunk in response.iter_bytes():
+                for event in reader.feed(chunk):
+                    yield event
+
+    @contextmanager
+    def _open(self, request: httpx.Request) -> Iterator[httpx.Response]:
         with self._translated():
             response = self._session().send(request, stream=True)
         try:
@@ -93,8 +128,7 @@ class Transport:
                 with self._translated():
                     response.read()
                 raise _wire.error_of(response)
-            with self._translated():
-                yield response
+            yield response
         finally:
             response.close()
 

@@ -1,0 +1,248 @@
+//go:build vm
+
+// Package cli runs the real program as its user does, with real machines.
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"pandastack/api"
+	"pandastack/test/harness"
+)
+
+// commandTime bounds one command on a busy machine without hardware virtualisation.
+const commandTime = 4 * time.Minute
+
+// result of one command.
+type result struct {
+	code        int
+	out, errOut string
+}
+
+// program runs the program on a data directory.
+type program struct {
+	dir   string
+	stdin string
+}
+
+func (p program) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, harness.Binary(), args...)
+	cmd.Env = append(os.Environ(), "PANDASTACK_DATA_DIR="+p.dir, "PANDASTACK_API=", "PANDASTACK_API_KEY=")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	if p.stdin != "" {
+		cmd.Stdin = strings.NewReader(p.stdin)
+	}
+	return cmd
+}
+
+func (p program) run(t *testing.T, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), commandTime)
+	defer cancel()
+	cmd := p.command(ctx, args...)
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return result{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
+}
+
+// ok runs a command that is to succeed and gives what it printed.
+func (p program) ok(t *testing.T, args ...string) string {
+	t.Helper()
+	got := p.run(t, args...)
+	if got.code != 0 {
+		t.Fatalf("%v: exit code %d\n%s%s", args, got.code, got.out, got.errOut)
+	}
+	return got.out
+}
+
+func TestRunAndExec(t *testing.T) {
+	server := harness.Start(t, harness.NewDir(t))
+	p := program{dir: server.Dir}
+	script := filepath.Join(t.TempDir(), "skript ä.py")
+	code := "import sys, os\nprint(sys.argv[1:], os.path.basename(__file__), os.path.exists(__file__))\nprint('oh', file=sys.stderr)\n6 * 7\n"
+	if err := os.WriteFile(script, []byte(code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := p.run(t, "run", script, "--x", "ü")
+	if got != (result{0, "['--x', 'ü'] skript ä.py True\n42\n", "oh\n"}) {
+		t.Errorf("run: %+v", got)
+	}
+	for code, want := range map[string]int{"1/0": 1, "import sys; sys.exit(5)": 5, "exit()": 0} {
+		if got := p.run(t, "run", "-c", code); got.code != want {
+			t.Errorf("run -c %q: %+v, want exit code %d", code, got, want)
+		}
+	}
+	if left, err := server.Sandboxes(t.Context()); err != nil || len(left) != 0 {
+		t.Errorf("run left sandboxes: %v, %v", left, err)
+	}
+
+	box := strings.TrimSpace(p.ok(t, "sandbox", "create"))
+	for command, want := range map[string]result{
+		"echo out; echo err >&2; exit 7": {7, "out\n", "err\n"},
+		"kill -TERM $$":                  {143, "", ""},
+	} {
+		if got := p.run(t, "exec", "-n", box, "--", "sh", "-c", command); got != want {
+			t.Errorf("exec %q: %+v, want %+v", command, got, want)
+		}
+	}
+	if got := (program{p.dir, "b\nä\na\n"}).ok(t, "exec", box, "--", "tail", "-n", "2"); got != "ä\na\n" {
+		t.Errorf("exec with input: %q", got)
+	}
+	var described api.Sandbox
+	if err := json.Unmarshal([]byte(p.ok(t, "sandbox", "get", "--json", box)), &described); err != nil {
+		t.Fatal(err)
+	}
+	u := described.Usage
+	if u == nil || u.Guest == nil {
+		t.Fatalf("usage %+v", u)
+	}
+	if m := u.Memory.HostPrivateBytes; m < 5<<20 || m > 1<<30 || u.Guest.MemoryTotalBytes < 512<<20 || u.Guest.CPUSeconds <= 0 || u.Disk.HostBytes <= 0 {
+		t.Errorf("usage %+v, guest %+v", u, u.Guest)
+	}
+	if got := p.run(t, "logs", box); got.code != 0 {
+		t.Errorf("logs: %+v", got)
+	}
+}
+
+func TestCopiesBothWays(t *testing.T) {
+	server := harness.Start(t, harness.NewDir(t))
+	p := program{dir: server.Dir}
+	box := server.NewSandbox(t).ID
+	from := filepath.Join(t.TempDir(), "quelle")
+	files := map[string]string{
+		"täst 文.txt":      "grüezi\n",
+		"sub/deep/run.sh": "#!/bin/sh\necho ran \"$1\"\n",
+		"sub/binary":      strings.Repeat("\x00\xff\x80panda", 200_000),
+		"-dash":           "",
+	}
+	for name, content := range files {
+		path := filepath.Join(from, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(from, "leer"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.ok(t, "cp", from, box+":")
+	if got := p.ok(t, "exec", "-n", box, "--", "quelle/sub/deep/run.sh", "ü"); got != "ran ü\n" {
+		t.Errorf("a copied program: %q", got)
+	}
+	back := filepath.Join(t.TempDir(), "zurück")
+	p.ok(t, "cp", box+":quelle", back)
+	found := map[string]string{}
+	err := filepath.WalkDir(back, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		name, _ := filepath.Rel(back, path)
+		found[name] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range files {
+		if found[name] != want {
+			t.Errorf("%s came back with %d bytes, want %d", name, len(found[name]), len(want))
+		}
+	}
+	if info, err := os.Stat(filepath.Join(back, "leer")); err != nil || !info.IsDir() || len(found) != len(files) {
+		t.Errorf("came back: %d files, empty folder %v", len(found), err)
+	}
+	p.ok(t, "exec", "-n", box, "--", "ln", "-s", "/etc/passwd", "quelle/link")
+	if got := p.run(t, "cp", box+":quelle/.", t.TempDir()); got.code != 1 || !strings.Contains(got.errOut, "quelle/link: a symbolic link") {
+		t.Errorf("with a link: %+v", got)
+	}
+}
+
+// interrupted starts a command, interrupts it once it has a sandbox, and waits for its end.
+func interrupted(t *testing.T, server *harness.Server, p program, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), commandTime)
+	defer cancel()
+	cmd := p.command(ctx, args...)
+	var errOut bytes.Buffer
+	cmd.Stderr = &errOut
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	harness.Await(t, commandTime, "a busy kernel", func() error {
+		boxes, err := server.Sandboxes(t.Context())
+		if err != nil || len(boxes) == 0 || boxes[0].Status != "running" {
+			return fmt.Errorf("sandboxes %+v, %v", boxes, err)
+		}
+		contexts := struct{ Items []api.Context }{}
+		server.Get(t, "/v1/sandboxes/"+boxes[0].ID+"/contexts", &contexts)
+		if len(contexts.Items) == 0 || contexts.Items[0].Status != "busy" {
+			return fmt.Errorf("contexts %+v", contexts.Items)
+		}
+		return nil
+	})
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	return result{code: cmd.ProcessState.ExitCode(), errOut: errOut.String()}
+}
+
+func TestInterruptedRunLeavesNothing(t *testing.T) {
+	server := harness.Start(t, harness.NewDir(t))
+	p := program{dir: server.Dir}
+	got := interrupted(t, server, p, "run", "-c", "import time; time.sleep(600)")
+	if got != (result{130, "", "pandastack: interrupted\n"}) {
+		t.Errorf("%+v", got)
+	}
+	if left, err := server.Sandboxes(t.Context()); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func TestRunWithoutAServerAndDown(t *testing.T) {
+	dir := harness.NewDir(t)
+	p := program{dir: dir}
+	const told = "no server is running: started one for this command\n"
+	if got := p.run(t, "run", "-c", "6*7"); got.code != 0 || got.out != "42\n" || !strings.HasPrefix(got.errOut, told) {
+		t.Errorf("%+v", got)
+	}
+	if left := harness.Processes(dir); len(left) > 0 {
+		t.Errorf("left running: %v", left)
+	}
+	if got := p.run(t, "run", "--keep", "-c", "1"); got.code != 0 || !strings.Contains(got.errOut, "is kept") {
+		t.Errorf("--keep: %+v", got)
+	}
+	server := harness.Start(t, dir)
+	kept, err := server.Sandboxes(t.Context())
+	if err != nil || len(kept) != 1 || kept[0].Status != "running" {
+		t.Fatalf("the kept sandbox: %+v, %v", kept, err)
+	}
+	more := server.NewSandbox(t).ID
+	want := fmt.Sprintf("stopped the server (process %d)\nremoved sandbox %s\nremoved sandbox %s\n", server.PID(), kept[0].ID, more)
+	if got := p.ok(t, "down"); got != want {
+		t.Errorf("down: %q, want %q", got, want)
+	}
+	if left := harness.Processes(dir); len(left) > 0 {
+		t.Errorf("down left running: %v", left)
+	}
+	if got := p.ok(t, "down"); got != "nothing is running in "+dir+"\n" {
+		t.Errorf("down again: %q", got)
+	}
+}
