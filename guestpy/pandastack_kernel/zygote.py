@@ -133,6 +133,9 @@ class Zygote:
                 error = _run_quietly(self.shell, cell)
                 if error:
                     errors.append(error)
+            # The first traceback imports and compiles much: seconds of an
+            # emulated CPU that would look like a cell that does not stop.
+            _run_quietly(self.shell, "1 / 0")
             _close_figures()
             forget_session(self.shell)
         gc.collect()

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -54,11 +55,23 @@ func (c *execCmd) Run(s *session) error {
 		printFailure(s.Env, Failure{Message: fmt.Sprintf("the command ran longer than %g s and was killed", c.Timeout)})
 		return exitCode(exitTimedOut)
 	case err != nil:
-		return err
+		return c.notStarted(s, err)
 	case exit.ExitCode != 0:
 		return exitCode(exit.ExitCode)
 	}
 	return nil
+}
+
+// notStarted gives the exit codes of a shell for a command that is not there or
+// cannot be run.
+func (c *execCmd) notStarted(s *session, err error) error {
+	codes := map[string]exitCode{api.CodeFileNotFound: 127, api.CodeFilePermission: 126}
+	var refused *client.Error
+	if !errors.As(err, &refused) || codes[refused.Code] == 0 {
+		return err
+	}
+	printFailure(s.Env, Failure{Message: refused.Message, Code: refused.Code})
+	return codes[refused.Code]
 }
 
 // stdin reads what is piped or redirected into this command. A terminal or a

@@ -40,8 +40,15 @@ func TestExec(t *testing.T) {
 		}
 	}
 	a.routes = map[string]http.HandlerFunc{"POST /v1/sandboxes/box1/exec/stream": events(out)}
-	if got := a.command(t.Context(), "exec", "box1", "x"); got.code != 1 || !strings.Contains(got.errOut, "without saying how it exited") {
+	got := a.command(t.Context(), "exec", "box1", "x")
+	if got.code != 1 || !strings.Contains(got.errOut, "without saying how it exited") {
 		t.Errorf("cut off: %+v", got)
+	}
+	a.routes["POST /v1/sandboxes/box1/exec/stream"] = func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, 404, api.Error{Error: "x: command not found", Code: api.CodeFileNotFound, Hint: "List the folder."})
+	}
+	if got := a.command(t.Context(), "exec", "box1", "x"); got.code != 127 || got.errOut != "pandastack: x: command not found (file.not_found)\n" {
+		t.Errorf("no such command: %+v", got)
 	}
 }
 

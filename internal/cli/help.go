@@ -17,8 +17,8 @@ Examples:
 }
 
 func (execCmd) Help() string {
-	return `Output comes as it is written. The exit code is the command's own, 128 + the signal's number when a signal ended it, or 124 when it
-ran into --timeout. What is piped into this command is read to its end and given to the command in the sandbox.
+	return `Output comes as it is written. The exit code is the command's own, 128 + the signal's number when a signal ended it, 124 when it
+ran into --timeout, 126 or 127 when it cannot be run or is not there. What is piped into this command is read to its end and given to the command in the sandbox.
 
 Examples:
 

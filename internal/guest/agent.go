@@ -156,6 +156,11 @@ func (a *Agent) Events(ctx context.Context, execution string, after int64, sink 
 	return a.kernels.Events(ctx, execution, after, sink)
 }
 
+// Replay implements guestproto.Guest.
+func (a *Agent) Replay(_ context.Context, execution string, after int64, sink func(guestproto.Event) error) error {
+	return a.kernels.Replay(execution, after, sink)
+}
+
 // Exec implements guestproto.Guest.
 func (a *Agent) Exec(ctx context.Context, req guestproto.ExecRequest, sink func(guestproto.ExecEvent) error) error {
 	return a.proc.Exec(ctx, req, sink)

@@ -41,7 +41,7 @@ func (c *Client) send(ctx context.Context, method, path string, body io.Reader, 
 	}
 	resp, err := c.roundTrip(req)
 	if err != nil {
-		return nil, fmt.Errorf("guest %s %s: %w", method, req.URL.Path, err)
+		return nil, fmt.Errorf("guest %s %s: %w: %w", method, req.URL.Path, ErrBroken, err)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp, nil
@@ -202,6 +202,19 @@ func (c *Client) Events(ctx context.Context, execution string, after int64, sink
 		return err
 	}
 	return followEvents(resp.Body, after, sink)
+}
+
+// Replay implements Guest.
+func (c *Client) Replay(ctx context.Context, execution string, after int64, sink func(Event) error) error {
+	path := "/executions/" + url.PathEscape(execution) + "/events?follow=false&after=" + strconv.FormatInt(after, 10)
+	resp, err := c.send(ctx, "GET", path, nil, -1)
+	if err != nil {
+		return err
+	}
+	if err := followEvents(resp.Body, after, sink); !errors.Is(err, errEnd) {
+		return err
+	}
+	return nil // it has not ended yet
 }
 
 // Exec implements Guest.

@@ -12,8 +12,12 @@ import (
 
 var (
 	errLine = errors.New("guest stream: line too long")
-	errEnd  = errors.New("guest stream: ended before its last event")
+	errEnd  = fmt.Errorf("%w: it ended before its last event", ErrBroken)
 )
+
+// ErrBroken marks errors that are not the guest's refusal and not the caller's
+// doing: the stream broke, as it does when the machine ends.
+var ErrBroken = errors.New("the stream to the guest broke")
 
 // eachLine calls f with each line of at most MaxEvent bytes until f says that
 // it was the last. It closes body.
@@ -34,7 +38,7 @@ func eachLine(body io.ReadCloser, f func(line []byte) (last bool, err error)) er
 			return errEnd
 		}
 		if err != nil {
-			return fmt.Errorf("guest stream: %w", err)
+			return fmt.Errorf("%w: %w", ErrBroken, err)
 		}
 		if long != nil {
 			part = append(long, part...)

@@ -62,6 +62,8 @@ type Guest interface {
 	Execute(ctx context.Context, kernel string, req ExecuteRequest, sink func(Event) error) error
 	// Events replays an execution's events with Seq > after, then follows it to its end.
 	Events(ctx context.Context, execution string, after int64, sink func(Event) error) error
+	// Replay is Events without the following: it returns with what there is.
+	Replay(ctx context.Context, execution string, after int64, sink func(Event) error) error
 
 	// Exec runs a fresh process and calls sink with its output as it comes and
 	// last with ExecExit. The process group dies when ctx is cancelled.
@@ -321,4 +323,6 @@ const (
 	CodeNoSpace     = "no_space"    // 507
 	CodeUnsupported = "unsupported" // 501
 	CodeInternal    = "internal"    // 500
+	// CodeBroken is not the agent's: the stream to it broke during the call.
+	CodeBroken = "broken" // 502
 )

@@ -147,7 +147,11 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) error {
 		return Errorf(CodeInvalid, "after: want a sequence number, got %q", r.FormValue("after"))
 	}
 	l := newLines(w)
-	return l.finish(h.g.Events(r.Context(), r.PathValue("id"), after, l.event))
+	events := h.g.Events
+	if r.URL.Query().Get("follow") == "false" {
+		events = h.g.Replay
+	}
+	return l.finish(events(r.Context(), r.PathValue("id"), after, l.event))
 }
 
 func (h *handler) exec(w http.ResponseWriter, r *http.Request) error {

@@ -23,7 +23,7 @@ import (
 //	DELETE /kernels/{id}
 //	POST   /kernels/{id}/interrupt
 //	POST   /kernels/{id}/execute         ExecuteRequest -> lines of Event
-//	GET    /executions/{id}/events       ?after=N -> lines of Event
+//	GET    /executions/{id}/events       ?after=N -> lines of Event; &follow=false ends with what there is
 //	POST   /exec                         ExecRequest -> lines of ExecEvent
 //	GET    /file                         ?path= -> raw body; its FileInfo in a header
 //	PUT    /file                         ?path=&mode=&nosync= raw body -> FileInfo
@@ -59,6 +59,7 @@ var codeStatus = map[string]int{
 	CodeNoSpace:     http.StatusInsufficientStorage,
 	CodeUnsupported: http.StatusNotImplemented,
 	CodeInternal:    http.StatusInternalServerError,
+	CodeBroken:      http.StatusBadGateway,
 }
 
 // Status is the HTTP status that an error code travels under; 500 for one that
@@ -83,6 +84,8 @@ func asError(err error) *Error {
 		return e
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &Error{Code: CodeInternal, Message: "the caller went away"}
+	case errors.Is(err, ErrBroken):
+		return &Error{Code: CodeBroken, Message: err.Error()}
 	}
 	return &Error{Code: CodeInternal, Message: err.Error()}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -84,5 +85,42 @@ func TestStepNamesAreBounded(t *testing.T) {
 	}
 	if series != maxStepNames+1 {
 		t.Errorf("%d series, want %d", series, maxStepNames+1)
+	}
+}
+
+func TestEveryMetricIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := New("v1", "tcg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Watch(func() Load { return Load{ByStatus: map[string]int{"running": 1}} }); err != nil {
+		t.Fatal(err)
+	}
+	m.SandboxStarted(api.Start{Kind: "ready", Steps: []api.Step{{Name: "x"}}})
+	m.SandboxNotStarted("x")
+	m.PoolFilled("ok", 0)
+	m.CellDone("ok", 0)
+	m.ExecDone("exited", 0)
+	m.RequestDone("none", 404, 0)
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := 0
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "pandastack_") {
+			continue
+		}
+		ours++
+		if !strings.Contains(string(text), "`"+f.GetName()+"`") {
+			t.Errorf("docs/metrics.md does not name %s", f.GetName())
+		}
+	}
+	if want := strings.Count(string(text), "`pandastack_"); ours != want {
+		t.Errorf("%d metrics are there and %d in docs/metrics.md", ours, want)
 	}
 }

@@ -72,7 +72,7 @@ func (s *Service) explain(ctx context.Context, l *live, subject subject, err err
 		return nil
 	case errors.As(err, &known):
 		return err
-	case errors.As(err, &refusal):
+	case errors.As(err, &refusal) && refusal.Code != guestproto.CodeBroken:
 		return refused(subject, refusal)
 	case ctx.Err() != nil:
 		return fmt.Errorf("the caller left: %w", ctx.Err())

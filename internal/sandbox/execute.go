@@ -5,19 +5,11 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"pandastack/api"
 	"pandastack/internal/guestproto"
 	"pandastack/internal/kit/ids"
 	"pandastack/internal/panda"
-)
-
-// How long Execution waits for more of an execution that may still run.
-const (
-	firstEvent = time.Second
-	nextEvent  = 250 * time.Millisecond
-	allEvents  = 10 * time.Second
 )
 
 // Execute runs a cell and returns when it is done; a cell that raises or runs
@@ -58,33 +50,12 @@ func (s *Service) Execution(ctx context.Context, id, executionID string) (api.Ex
 	var known ran
 	err := s.call(ctx, id, aboutExecution, func(ctx context.Context, l *live, g guestproto.Guest) error {
 		known = l.execs.get(executionID)
-		if known.done {
-			return g.Events(ctx, executionID, 0, out.add)
-		}
-		return soFar(ctx, g, executionID, out)
+		return g.Replay(ctx, executionID, 0, out.add)
 	})
 	if err != nil {
 		return api.Execution{}, err
 	}
 	return out.execution(executionID, known), nil
-}
-
-// soFar collects events until none comes for a while: the agent replays what
-// it has at once and then follows.
-func soFar(ctx context.Context, g guestproto.Guest, executionID string, out *collector) error {
-	reading, cancel := context.WithTimeout(ctx, allEvents)
-	defer cancel()
-	idle := time.AfterFunc(firstEvent, cancel)
-	defer idle.Stop()
-	err := g.Events(reading, executionID, 0, func(e guestproto.Event) error {
-		idle.Reset(nextEvent)
-		return out.add(e)
-	})
-	var refusal *guestproto.Error
-	if reading.Err() != nil && ctx.Err() == nil && !errors.As(err, &refusal) {
-		return nil // we ended it
-	}
-	return err
 }
 
 // withOutput adds to a broken call's error what the cell had printed.

@@ -348,7 +348,7 @@ func (g *guest) Execute(ctx context.Context, _ string, req guestproto.ExecuteReq
 	return g.execute(ctx, req, sink)
 }
 
-func (g *guest) Events(ctx context.Context, execution string, _ int64, sink func(guestproto.Event) error) error {
+func (g *guest) Replay(ctx context.Context, execution string, _ int64, sink func(guestproto.Event) error) error {
 	return g.execute(ctx, guestproto.ExecuteRequest{ID: execution}, sink)
 }
 

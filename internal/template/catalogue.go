@@ -57,16 +57,18 @@ func (b *Builder) changeRecord(name string, change func(*record)) error {
 	return writeJSON(b.layout.record(name), r)
 }
 
-// noteWarm makes w, made from src, the template's current snapshot of its size.
-// Snapshots on another image or of another recipe, of other sizes, are no longer
-// current.
-func (b *Builder) noteWarm(src *Source, w *Warm) error {
+// noteWarm makes snapshots of one image, made from src, the template's current
+// ones of their sizes. Snapshots on another image or of another recipe, of other
+// sizes, are no longer current.
+func (b *Builder) noteWarm(src *Source, all ...*Warm) error {
 	return b.changeRecord(src.Recipe.Name, func(r *record) {
-		if r.Warm == nil || r.Image != w.Manifest.Image || r.Recipe != src.Kept {
-			r.Warm = map[string]string{}
+		for _, w := range all {
+			if r.Warm == nil || r.Image != w.Manifest.Image || r.Recipe != src.Kept {
+				r.Warm = map[string]string{}
+			}
+			r.Recipe, r.Image, r.BuiltAt, r.Failure = src.Kept, w.Manifest.Image, w.Manifest.Created, ""
+			r.Warm[w.Manifest.Variant.String()] = w.Key()
 		}
-		r.Recipe, r.Image, r.BuiltAt, r.Failure = src.Kept, w.Manifest.Image, w.Manifest.Created, ""
-		r.Warm[w.Manifest.Variant.String()] = w.Key()
 	})
 }
 

@@ -40,7 +40,7 @@ func (b *Builder) EnsureVariant(ctx context.Context, name string, v Variant, pro
 		if err != nil {
 			return nil, err
 		}
-		return b.ensureWarm(ctx, src, img, src.Recipe.variant(v), t)
+		return b.ensureSizes(ctx, src, img, []Variant{v}, t)
 	})
 	if err == nil {
 		b.remember(name, v, w)
@@ -114,18 +114,17 @@ func (b *Builder) requested(req BuildRequest) (*Source, error) {
 	return b.load(req.Name)
 }
 
-// ensureSizes returns the snapshot of the first size.
-func (b *Builder) ensureSizes(ctx context.Context, src *Source, img *Image, sizes []Variant, t *tracker) (first *Warm, err error) {
-	for _, v := range sizes {
-		w, err := b.ensureWarm(ctx, src, img, src.Recipe.variant(v), t)
-		if err != nil {
+// ensureSizes returns the snapshot of the first size. All become the template's
+// at once, or none does.
+func (b *Builder) ensureSizes(ctx context.Context, src *Source, img *Image, sizes []Variant, t *tracker) (*Warm, error) {
+	all := make([]*Warm, len(sizes))
+	for i, v := range sizes {
+		var err error
+		if all[i], err = b.ensureWarm(ctx, src, img, src.Recipe.variant(v), t); err != nil {
 			return nil, err
 		}
-		if first == nil {
-			first = w
-		}
 	}
-	return first, nil
+	return all[0], b.noteWarm(src, all...)
 }
 
 // making does what makes a template: one at a time for each, and none while
@@ -166,11 +165,7 @@ func (b *Builder) ensureWarm(ctx context.Context, src *Source, img *Image, v Var
 	if err := b.roomFor(src, img, v); err != nil {
 		return nil, err
 	}
-	w, err := b.bakeWarm(ctx, src, img, initrd, m, t)
-	if err != nil {
-		return nil, err
-	}
-	return w, b.noteWarm(src, w)
+	return b.bakeWarm(ctx, src, img, initrd, m, t)
 }
 
 // roomFor refuses a size beyond those a template may have at one time.

@@ -23,7 +23,8 @@ import (
 // the one named by fail. What the real ones do is tested where they are; here it
 // is the order of the calls, and what is left after a failure of each.
 type script struct {
-	fail string
+	fail       string
+	failSecond string // fails not the next such call, but the one after
 
 	mu    sync.Mutex
 	calls []string
@@ -36,6 +37,10 @@ func (s *script) call(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, name)
+	if s.failSecond == name {
+		s.fail, s.failSecond = name, ""
+		return nil
+	}
 	if s.fail == name {
 		return errScript
 	}
@@ -240,5 +245,45 @@ func TestBakeAgainForAnotherHost(t *testing.T) {
 	}
 	if _, err := b.openWarm(old.Key()); err != nil {
 		t.Errorf("the old one, which sandboxes may use: %v", err)
+	}
+}
+
+// TestFolderBuild makes a template of a folder in two sizes, changes words that
+// cost nothing, and fails in the second size.
+func TestFolderBuild(t *testing.T) {
+	s := new(script)
+	b := bakery(t, s)
+	recipe := strings.Replace(mine, "start: run\nready: \"true\"\n", "start: start\n", 1)
+	recipe = strings.Replace(recipe, "variants: [{cpu: 2}, {memory_mb: 2048}]", "variants: [{cpu: 2}]", 1)
+	build := func(recipe string) (Built, error) {
+		folder := mineFolder(t, recipe)
+		src, err := b.loadFolder(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		testImage(t, b, src)
+		return b.Build(t.Context(), BuildRequest{Folder: folder}, nil)
+	}
+	built, err := build(recipe)
+	if err != nil || built.Name != "mine" || built.Warm.Manifest.Variant.CPU != 1 {
+		t.Fatalf("%+v, %v", built, err)
+	}
+	if rec, err := b.readRecord("mine"); err != nil || len(rec.Warm) != 2 {
+		t.Fatalf("record %+v, %v; want two sizes", rec, err)
+	}
+	calls := len(s.calls)
+	if _, err := build(recipe + "description: new words\n"); err != nil || len(s.calls) != calls {
+		t.Errorf("new words alone: %v, calls %q", err, s.calls[calls:])
+	}
+	got, err := b.Get(t.Context(), "mine")
+	if err != nil || got.Description != "new words" || got.Status != statusReady {
+		t.Errorf("%+v, %v", got, err)
+	}
+	s.failSecond = "launch"
+	if _, err := build(strings.Replace(recipe, "start: start", "start: start\nmemory_mb: 256", 1)); err == nil {
+		t.Fatal("the second size was made")
+	}
+	if got, err := b.Get(t.Context(), "mine"); err != nil || got.MemoryMB != 1024 || got.Status != statusReady {
+		t.Errorf("after a failed build it is %+v, %v; want as before", got, err)
 	}
 }

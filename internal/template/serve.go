@@ -46,10 +46,19 @@ func (k *bake) serve(ctx context.Context, g guestproto.Guest) error {
 	}
 	fmt.Fprintf(k.log, "guest? %s\n", r.Ready)
 	err := k.awaitReady(ctx, g, r.Ready)
-	if _, said, _ := ask(context.WithoutCancel(ctx), g, "/bin/sh", "-c", startSaid); said != "" {
-		fmt.Fprintf(k.log, "the start command printed:\n%s\n", strings.TrimRight(said, "\n"))
+	if r.Start != "" {
+		k.logStart(ctx, g)
 	}
 	return err
+}
+
+// logStart copies the end of what the start command printed, also after its time.
+func (k *bake) logStart(ctx context.Context, g guestproto.Guest) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if _, said, err := ask(ctx, g, "/bin/sh", "-c", startSaid); err == nil && said != "" {
+		fmt.Fprintf(k.log, "the start command printed:\n%s\n", strings.TrimRight(said, "\n"))
+	}
 }
 
 // startOnce runs a start command that has to end.

@@ -178,7 +178,7 @@ func (b *bare) start(ctx context.Context) (_ *guest, clock *steps, err error) {
 	g := &guest{}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, g.release.Run(context.WithoutCancel(ctx)))
+			err = errors.Join(err, g.epitaph(), g.release.Run(context.WithoutCancel(ctx)))
 		}
 	}()
 	spec, err := b.spec(&g.release)
@@ -197,6 +197,19 @@ func (b *bare) start(ctx context.Context) (_ *guest, clock *steps, err error) {
 	}
 	clock.done("cont")
 	return g, clock, g.greet(ctx, clock)
+}
+
+// epitaph says how the VMM ended, where that is why a start failed.
+func (g *guest) epitaph() error {
+	if g.Machine == nil {
+		return nil
+	}
+	select {
+	case <-g.Done():
+		return g.Err()
+	case <-time.After(time.Second):
+		return errors.New("the VMM still runs")
+	}
 }
 
 // greet does what a shim and a first cell do with a machine that goes on.

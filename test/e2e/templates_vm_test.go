@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -193,14 +194,40 @@ func TestBaseTemplate(t *testing.T) {
 	_, err = s.CreateContext(t.Context(), box.ID, api.CreateContext{})
 	assertRefused(t, err, api.CodeContextUnsupportedLanguage, "no Python")
 	t.Run("refresh", func(t *testing.T) {
+		ageImage(t, dir)
 		out := harness.Program(t, dir, templateSteps, "template", "build", "base", "--refresh")
-		if strings.Contains(out, "changed") {
-			t.Errorf("packages changed within minutes:\n%s", out)
+		if strings.Count(out, "changed: ") != 1 || !strings.Contains(out, "changed: ~ curl:amd64 0.1 (") {
+			t.Errorf("want the one package that changed:\n%s", out)
 		}
 		if shell(t, s, box.ID, "echo on") != "on" {
 			t.Error("the sandbox of the old image")
 		}
 	})
+}
+
+// ageImage makes the one image of a data directory look as if it were built when
+// curl was at another version.
+func ageImage(t *testing.T, dir string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "images", "*", "manifest.json"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("images: %q, %v", found, err)
+	}
+	text, err := os.ReadFile(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := filepath.Dir(found[0])
+	digest, old := filepath.Base(image), strings.Repeat("0", 64)
+	curl := regexp.MustCompile(`("name": "curl",\s+"version": )"[^"]*"`)
+	aged := curl.ReplaceAllString(strings.ReplaceAll(string(text), digest, old), `$1"0.1"`)
+	if aged == string(text) || os.WriteFile(found[0], []byte(aged), 0o600) != nil || os.Rename(image, filepath.Join(dir, "images", old)) != nil {
+		t.Fatal("the image could not be changed")
+	}
+	notes, err := filepath.Glob(filepath.Join(dir, "images", "by-recipe", "*"))
+	if err != nil || len(notes) != 1 || os.WriteFile(notes[0], []byte(old+"\n"), 0o600) != nil {
+		t.Fatalf("what leads to it: %q, %v", notes, err)
+	}
 }
 
 // TestKilledBake kills a build while its machine runs; the next server ends that.

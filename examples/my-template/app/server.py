@@ -17,4 +17,6 @@ class Greeter(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Greeter).serve_forever()
+http.server.ThreadingHTTPServer(
+    ("127.0.0.1", int(sys.argv[1])), Greeter
+).serve_forever()

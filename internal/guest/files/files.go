@@ -152,8 +152,43 @@ func regular(path string, st fs.FileInfo) error {
 func describe(full string, st fs.FileInfo, link string) guestproto.FileInfo {
 	return guestproto.FileInfo{
 		Name: filepath.Base(full), Path: full, IsDir: st.IsDir(), Size: st.Size(),
-		Mode: st.Mode().String(), MTime: st.ModTime().Unix(), Link: link,
+		Mode: modeString(st.Mode()), MTime: st.ModTime().Unix(), Link: link,
 	}
+}
+
+// modeString gives a mode as ls prints it.
+func modeString(m fs.FileMode) string {
+	kind := byte('-')
+	switch {
+	case m.IsDir():
+		kind = 'd'
+	case m&fs.ModeSymlink != 0:
+		kind = 'l'
+	case m&fs.ModeNamedPipe != 0:
+		kind = 'p'
+	case m&fs.ModeSocket != 0:
+		kind = 's'
+	case m&fs.ModeCharDevice != 0:
+		kind = 'c'
+	case m&fs.ModeDevice != 0:
+		kind = 'b'
+	}
+	text := []byte(m.Perm().String())
+	text[0] = kind
+	for _, special := range []struct {
+		bit   fs.FileMode
+		at    int
+		lower byte
+	}{{fs.ModeSetuid, 3, 's'}, {fs.ModeSetgid, 6, 's'}, {fs.ModeSticky, 9, 't'}} {
+		if m&special.bit == 0 {
+			continue
+		}
+		if text[special.at] == '-' { // not executable
+			special.lower -= 'a' - 'A'
+		}
+		text[special.at] = special.lower
+	}
+	return string(text)
 }
 
 // Stat implements guestproto.Guest. It follows links; one that leads nowhere is

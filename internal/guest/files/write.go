@@ -29,7 +29,9 @@ func (f Files) Write(req guestproto.WriteRequest, body io.Reader) (info guestpro
 	if err := f.throughLink(&p); err != nil {
 		return info, refuse(p.full, err)
 	}
-	if err := p.MkdirAll(filepath.Dir(p.name), 0o755); err != nil {
+	if err := p.MkdirAll(filepath.Dir(p.name), 0o755); errors.Is(err, fs.ErrExist) {
+		return info, guestproto.Errorf(guestproto.CodeNotDir, "%.300s: is not a directory", filepath.Dir(p.full))
+	} else if err != nil {
 		return info, refuse(filepath.Dir(p.full), err)
 	}
 	old, err := p.Lstat(p.name)

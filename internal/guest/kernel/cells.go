@@ -176,13 +176,29 @@ func (m *Manager) finished(x *execution) {
 
 // Events implements guestproto.Guest.
 func (m *Manager) Events(ctx context.Context, execution string, after int64, sink func(guestproto.Event) error) error {
-	m.mu.Lock()
-	x := m.cells[execution]
-	m.mu.Unlock()
-	if x == nil {
-		return guestproto.Errorf(guestproto.CodeNotFound, "execution %.80q does not exist", execution)
+	x, err := m.execution(execution)
+	if err != nil {
+		return err
 	}
 	return x.log.follow(ctx, after, sink)
+}
+
+// Replay implements guestproto.Guest.
+func (m *Manager) Replay(execution string, after int64, sink func(guestproto.Event) error) error {
+	x, err := m.execution(execution)
+	if err != nil {
+		return err
+	}
+	return x.log.replay(after, sink)
+}
+
+func (m *Manager) execution(id string) (*execution, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if x := m.cells[id]; x != nil {
+		return x, nil
+	}
+	return nil, guestproto.Errorf(guestproto.CodeNotFound, "execution %.80q does not exist", id)
 }
 
 // Reseed gives every kernel fresh randomness of its own, derived from seed. A

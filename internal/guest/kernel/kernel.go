@@ -16,7 +16,7 @@ const (
 	startLimit   = 60 * time.Second // a fork, under emulation
 	exitNotice   = 300 * time.Millisecond
 	killLimit    = 5 * time.Second
-	defaultGrace = 3 * time.Second
+	defaultGrace = 10 * time.Second // formatting a first traceback takes seconds under emulation
 )
 
 // kernel is a name, a queue of cells, and the process that runs them, which may

@@ -111,24 +111,41 @@ func clip(events []guestproto.Event) []guestproto.Event {
 
 // follow calls sink with each event after seq until EventDone was delivered.
 func (l *log) follow(ctx context.Context, seq int64, sink func(guestproto.Event) error) error {
-	var room [33]guestproto.Event
 	for {
-		batch, grown := l.next(seq, room[:0])
-		for _, e := range batch {
-			if err := sink(e); err != nil {
-				return err
-			}
-			if seq = e.Seq; e.Type == guestproto.EventDone {
-				return nil
-			}
-		}
-		if grown == nil {
-			continue
+		grown, err := l.deliver(&seq, sink)
+		if grown == nil || err != nil {
+			return err
 		}
 		select {
 		case <-grown:
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+	}
+}
+
+// replay calls sink with each event after seq that there is by now.
+func (l *log) replay(seq int64, sink func(guestproto.Event) error) error {
+	_, err := l.deliver(&seq, sink)
+	return err
+}
+
+// deliver calls sink with each event after seq, which it moves on, and returns
+// a channel that closes when there are more, or nil after EventDone.
+func (l *log) deliver(seq *int64, sink func(guestproto.Event) error) (<-chan struct{}, error) {
+	var room [33]guestproto.Event
+	for {
+		batch, grown := l.next(*seq, room[:0])
+		for _, e := range batch {
+			if err := sink(e); err != nil {
+				return nil, err
+			}
+			if *seq = e.Seq; e.Type == guestproto.EventDone {
+				return nil, nil
+			}
+		}
+		if grown != nil {
+			return grown, nil
 		}
 	}
 }

@@ -6,12 +6,15 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/pressly/goose/v3"
 
 	"pandastack/internal/panda"
 	"pandastack/internal/store"
@@ -65,6 +68,43 @@ func TestNewerFileIsRefused(t *testing.T) {
 	_, err = Open(t.Context(), path)
 	if err == nil || !strings.Contains(err.Error(), "9999") {
 		t.Errorf("Open: got %v, want a refusal that names version 9999", err)
+	}
+}
+
+// TestOldFileIsBroughtUp opens a file as the first version wrote it.
+func TestOldFileIsBroughtUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	db, err := sql.Open("sqlite", source(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	migrateTo(t, db, 1)
+	_, err = db.Exec(`INSERT INTO sandboxes VALUES ('old', 'code-interpreter', 'k', 1, 1024, 'running', '', 1000000000, 60000000000,
+		1, '{"a":"b"}', 'null', 'emulated-vm', 'tcg', '{"kind":"restored","total_ms":1,"steps":null}')`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+	s := open(t, path)
+	defer s.Close()
+	sb, err := s.Sandboxes().Get(t.Context(), "old")
+	if err != nil || !sb.TTLFrom.IsZero() || sb.ExpiresAt().Unix() != 61 || !sb.Persistent || sb.Metadata["a"] != "b" {
+		t.Errorf("got %+v, %v", sb, err)
+	}
+}
+
+func migrateTo(t *testing.T, db *sql.DB, version int64) {
+	t.Helper()
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.UpTo(t.Context(), version); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -165,12 +165,14 @@ func devices(accelerator string) []string {
 // disk caches, its own heap.
 const overheadMB = 256
 
-// bound puts the VMM into a cgroup where the host has one to give.
+// bound puts the VMM into a cgroup where the host has one to give. The guest's
+// memory counts twice: the first write to a page that the template has not used
+// charges a page of the template's memfd too.
 func (m *machine) bound(spec vmm.Spec) error {
 	if !spec.Jail.Enabled {
 		return nil
 	}
-	group, err := cgroup.Create(spec.ID, cgroup.Limits{MemoryBytes: int64(spec.MemoryMB+overheadMB) << 20, Tasks: 64})
+	group, err := cgroup.Create(spec.ID, cgroup.Limits{MemoryBytes: int64(2*spec.MemoryMB+overheadMB) << 20, Tasks: 64})
 	if err != nil {
 		return nil // the jail stands without it; doctor reports it
 	}

@@ -28,7 +28,7 @@ from tests.unit.wire_server import WireServer, answer
         (429, "", "CapacityError"),
         (500, "internal", "ServerError"),
         (500, "template.build_failed", "TemplateBuildError"),
-        (501, "feature.not_offered", "ServerError"),
+        (501, "feature.not_offered", "NotOfferedError"),
         (503, "host.no_vmm", "ServerError"),
         (503, "sandbox.capacity", "CapacityError"),
         (504, "exec.timeout", "SandboxTimeout"),
