@@ -33,9 +33,11 @@ export PANDASTACK_TEST_PYTHON=$py PANDASTACK_TEST_SDK_PYTHON=$py
 step 'Go, without VMs' go test -race ./...
 step 'Python kernel host' "$py" -m pytest -q guestpy
 step 'Python SDK, without VMs' "$py" -m pytest -q sdk/python/tests/unit
-step 'template' bin/pandastack --data-dir "$PANDASTACK_TEST_DATA" template build code-interpreter
-step 'Go, with VMs' go test -tags vm -p 1 -timeout 40m ./internal/vmm/... ./internal/template/... ./test/...
+step 'template' bin/pandastack template build code-interpreter --data-dir "$PANDASTACK_TEST_DATA"
+step 'Go, with VMs' go test -count=1 -tags vm -p 1 -timeout 40m ./internal/vmm/... ./internal/template/... ./test/...
 step 'Python SDK, with VMs' scripts/with-server.sh "$py" -m pytest -q sdk/python/tests/live
+step 'reported cases' scripts/with-server.sh "$py" -m pytest -q test/cases
+step 'published clients' scripts/with-server.sh scripts/test-clients.sh
 
 printf '\n%d s in all\n' $((SECONDS - began))
 if [ ${#failed[@]} -gt 0 ]; then
