@@ -7,7 +7,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 GUEST   := internal/app/embedded/pandastack-guest
 BIN     := bin/pandastack
 
-.PHONY: build demo test check bench clean setup guest generate
+.PHONY: build demo test check bench clean setup guest generate fuzz
 
 build: guest ## the one binary, and the Python wheel
 	@mkdir -p bin
@@ -31,6 +31,9 @@ check: ## what must hold before a commit
 
 bench: ## prints NAME VALUE UNIT lines and writes bench/results.json; ONLY=regexp runs a part
 	@scripts/bench.sh '$(ONLY)'
+
+fuzz: ## every fuzz target for SECONDS each
+	@scripts/fuzz.sh $(or $(SECONDS),10)
 
 generate: ## files made from others: OpenAPI, error codes, the sync half of the SDK
 	go generate ./...

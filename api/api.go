@@ -148,7 +148,7 @@ type Execution struct {
 	Stderr         string     `json:"stderr"`
 	Error          *CellError `json:"error"`
 	DurationMS     float64    `json:"duration_ms"`
-	// ContextRestarted says that the context's variables are gone.
+	// ContextRestarted says that the context's variables are gone: lost under this cell or before it.
 	ContextRestarted bool        `json:"context_restarted"`
 	Truncated        *Truncation `json:"truncated,omitempty"`
 }

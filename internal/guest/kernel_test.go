@@ -116,7 +116,7 @@ while True:
 		t.Fatal(err)
 	}
 	eventually(t, "the cell's child ends", func() bool { return errors.Is(syscall.Kill(child, 0), syscall.ESRCH) })
-	if c := a.code(t, "k", "'x' in globals()"); c.Result != `"False"` || c.Done.Restarted {
+	if c := a.code(t, "k", "'x' in globals()"); c.Result != `"False"` || !c.Done.Restarted {
 		t.Fatalf("got %+v", c)
 	}
 	list, err := a.Kernels(deadline(t))
@@ -141,8 +141,11 @@ func TestKernelThatDies(t *testing.T) {
 		if d.Status != "died" || d.ExitCode != test.exit || d.Signal != test.signal || !d.Restarted {
 			t.Fatalf("%s: got %+v", test.code, d)
 		}
-		if c := a.code(t, "k", "1 + 1"); c.Result != `"2"` || c.Done.Restarted {
+		if c := a.code(t, "k", "1 + 1"); c.Result != `"2"` || !c.Done.Restarted {
 			t.Fatalf("%s: the next cell: %+v", test.code, c)
+		}
+		if c := a.code(t, "k", "2 + 2"); c.Result != `"4"` || c.Done.Restarted {
+			t.Fatalf("%s: the one after it: %+v", test.code, c)
 		}
 	}
 }

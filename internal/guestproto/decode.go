@@ -115,7 +115,7 @@ func recode(event string, content []byte, after int64) (json.RawMessage, error) 
 func knownDone(d *Done) bool {
 	switch d.Status {
 	case StatusOK, StatusError, StatusTimeout, StatusDied, StatusAborted:
-		return d.Dropped >= 0 && d.DurationMS >= 0 && len(d.Signal) < 32
+		return d.Dropped >= 0 && d.DurationMS >= 0 && len(d.Signal) < 32 && d.MemoryPeak >= 0 && d.MemoryLimit >= 0
 	}
 	return false
 }

@@ -245,12 +245,17 @@ type Done struct {
 	Status         string  `json:"status"`
 	ExecutionCount int     `json:"execution_count"`
 	DurationMS     float64 `json:"duration_ms"`
-	// Restarted says that the kernel's state was lost: with died and timeout the next cell
-	// runs in a fresh one; with another status this cell did, its kernel having died before it.
+	// Restarted says that the kernel's state was lost: under this cell, with died and timeout, or
+	// before it. The first cell in a fresh kernel says so too: its caller may be another one.
 	Restarted bool `json:"restarted,omitempty"`
 	// ExitCode and Signal say how a kernel that died ended.
 	ExitCode int    `json:"exit_code,omitempty"`
 	Signal   string `json:"signal,omitempty"`
+	// OutOfMemory says that a kernel that died was killed because memory had run out.
+	// MemoryPeak is the most it and its processes used, MemoryLimit what all kernels and processes may; in bytes.
+	OutOfMemory bool  `json:"out_of_memory,omitempty"`
+	MemoryPeak  int64 `json:"memory_peak,omitempty"`
+	MemoryLimit int64 `json:"memory_limit,omitempty"`
 	// Dropped counts bytes of events that the log's limit did not keep.
 	Dropped int64 `json:"dropped,omitempty"`
 }

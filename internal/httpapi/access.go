@@ -22,7 +22,7 @@ func (s *Server) hostChecked(next http.Handler) http.Handler {
 		if host := hostname(r.Host); !s.allowedHost(host, r) {
 			WriteError(w, r, &panda.Error{
 				Code:    api.CodeAuthHostNotAllowed,
-				Message: fmt.Sprintf("this server does not answer for the host %q", host),
+				Message: fmt.Sprintf("this server does not answer for the host %.300q", host),
 			})
 			return
 		}

@@ -50,13 +50,13 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allow)
 		WriteError(w, r, &panda.Error{
 			Code:    api.CodeRequestMethodNotAllowed,
-			Message: fmt.Sprintf("%s does not take %s, only %s", r.URL.Path, r.Method, allow),
+			Message: fmt.Sprintf("%.300s does not take %.20s, only %s", r.URL.Path, r.Method, allow),
 		})
 		return
 	}
 	WriteError(w, r, &panda.Error{
 		Code:    api.CodeRequestNoSuchRoute,
-		Message: fmt.Sprintf("no such path: %s", r.URL.Path),
+		Message: fmt.Sprintf("no such path: %.300s", r.URL.Path),
 	})
 }
 

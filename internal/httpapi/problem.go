@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -89,11 +90,21 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 
 // humaProblem is what package huma calls for the errors it finds itself: bodies
 // that are not JSON, too large, or not of the call's shape.
-func humaProblem(status int, message string, causes ...error) huma.StatusError {
+func humaProblem(ctx context.Context, status int, message string, causes ...error) huma.StatusError {
 	var p *Problem
 	if errors.As(errors.Join(causes...), &p) { // a resolver's own verdict
 		return p
 	}
+	e := refusal(status, message, causes)
+	noted := *e
+	if e.Code == api.CodeInternal {
+		noted.Cause = errors.Join(causes...)
+	}
+	Note(ctx, &noted) // and not what the body was, which may be large, and secret
+	return problem(e)
+}
+
+func refusal(status int, message string, causes []error) *panda.Error {
 	e := &panda.Error{Code: api.CodeInternal, Message: "the server failed on this request"}
 	switch status {
 	case http.StatusBadRequest:
@@ -109,15 +120,15 @@ func humaProblem(status int, message string, causes ...error) huma.StatusError {
 		e.Code, e.Message = api.CodeRequestTimeout, message
 	}
 	if e.Code == api.CodeInternal {
-		return problem(e)
+		return e
 	}
-	for _, cause := range causes {
+	for _, cause := range causes[:min(len(causes), maxFields)] {
 		e.Fields = append(e.Fields, field(cause))
 	}
 	if len(e.Fields) > 0 {
 		e.Message += ": " + describe(e.Fields[0])
 	}
-	return problem(e)
+	return e
 }
 
 func describe(f api.FieldError) string {
@@ -131,20 +142,35 @@ func field(err error) api.FieldError {
 	var d huma.ErrorDetailer
 	if errors.As(err, &d) {
 		detail := d.ErrorDetail()
-		return api.FieldError{Path: detail.Location, Message: detail.Message}
+		return api.FieldError{Path: clip(detail.Location), Message: clip(detail.Message)}
 	}
-	return api.FieldError{Message: err.Error()}
+	return api.FieldError{Message: clip(err.Error())}
+}
+
+// What an answer tells of a bad request is bounded, however large that was.
+const (
+	maxFields = 32
+	maxTold   = 300 // bytes of a field's name or of what is wrong with it
+)
+
+func clip(s string) string {
+	if len(s) <= maxTold {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxTold], "") + "…"
 }
 
 // Package huma has one hook for the shape of its own errors, and it is global;
 // so is whether a list may be null, which here none is.
 func init() {
 	huma.DefaultArrayNullable = false
-	huma.NewError = humaProblem
+	huma.NewError = func(status int, message string, causes ...error) huma.StatusError {
+		return humaProblem(context.Background(), status, message, causes...)
+	}
 	huma.NewErrorWithContext = func(ctx huma.Context, status int, message string, causes ...error) huma.StatusError {
-		if ctx != nil && len(causes) > 0 {
-			Note(ctx.Context(), errors.Join(causes...))
+		if ctx == nil {
+			return huma.NewError(status, message, causes...)
 		}
-		return humaProblem(status, message, causes...)
+		return humaProblem(ctx.Context(), status, message, causes...)
 	}
 }

@@ -116,6 +116,16 @@ func TestExecutionSoFarAndWhole(t *testing.T) {
 			_ = sink(out("two"))
 			return sink(done(`{"status":"timeout"}`))
 		}
+		n.machine(sb.ID).guest.replay = func(sink func(guestproto.Event) error) error {
+			_ = sink(out("one "))
+			select {
+			case <-finish:
+				_ = sink(out("two"))
+				return sink(done(`{"status":"timeout"}`))
+			default:
+				return nil
+			}
+		}
 		executed := make(chan api.Execution)
 		go func() {
 			ex, err := n.svc.Execute(t.Context(), sb.ID, "ctx", api.Execute{ID: "mine", TimeoutSeconds: 7})

@@ -324,6 +324,7 @@ type guest struct {
 	guestproto.Guest // nil: what no test calls
 	kernel           guestproto.KernelRequest
 	execute          func(context.Context, guestproto.ExecuteRequest, func(guestproto.Event) error) error
+	replay           func(func(guestproto.Event) error) error
 	exec             func(context.Context, guestproto.ExecRequest, func(guestproto.ExecEvent) error) error
 	write            func(io.Reader) (guestproto.FileInfo, error)
 	read             func(context.Context) (guestproto.FileInfo, io.ReadCloser, error)
@@ -348,8 +349,8 @@ func (g *guest) Execute(ctx context.Context, _ string, req guestproto.ExecuteReq
 	return g.execute(ctx, req, sink)
 }
 
-func (g *guest) Replay(ctx context.Context, execution string, _ int64, sink func(guestproto.Event) error) error {
-	return g.execute(ctx, guestproto.ExecuteRequest{ID: execution}, sink)
+func (g *guest) Replay(_ context.Context, _ string, _ int64, sink func(guestproto.Event) error) error {
+	return g.replay(sink)
 }
 
 func (g *guest) Exec(ctx context.Context, req guestproto.ExecRequest, sink func(guestproto.ExecEvent) error) error {

@@ -61,10 +61,18 @@ func deathSentence(d guestproto.Done) string {
 	if d.Signal != "" {
 		how = "the kernel was killed by " + shorten(d.Signal, 32)
 	}
-	if signalNumber(d.Signal) == 9 {
-		how += " (memory may have run out)"
+	if d.OutOfMemory {
+		how = "the machine ran out of memory and the kernel was killed" + memoryFigures(d)
 	}
 	return how + "; the context's variables are lost and its next cell runs in a fresh kernel"
+}
+
+// memoryFigures is empty where the guest has none.
+func memoryFigures(d guestproto.Done) string {
+	if d.MemoryPeak <= 0 || d.MemoryLimit <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(": it used up to %d MB of the %d MB that cells and processes share", d.MemoryPeak>>20, d.MemoryLimit>>20)
 }
 
 // costOf is about what a result takes in memory, so that many small ones count too.

@@ -9,12 +9,15 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 )
 
 // maxSourceBytes is what the files of a recipe may have together: they are held
 // in memory.
 const maxSourceBytes = 256 << 20
+
+const maxRecipeBytes = 256 << 10
 
 // Source is a checked recipe with the files it names.
 type Source struct {
@@ -36,10 +39,7 @@ func Load(fsys fs.FS) (*Source, error) {
 		return nil, fmt.Errorf("read recipe: %w", err)
 	}
 	src := &Source{Recipe: Recipe{CPU: 1, MemoryMB: 1024, DiskMB: 8192}, Text: text, Files: map[string][]byte{}}
-	if err := yaml.UnmarshalWithOptions(text, &src.Recipe, yaml.Strict()); err != nil {
-		return nil, fmt.Errorf("%s: %s", recipeFile, yaml.FormatError(err, false, true))
-	}
-	doc, err := parser.ParseBytes(text, 0)
+	doc, err := parseRecipe(text, &src.Recipe)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", recipeFile, err)
 	}
@@ -51,6 +51,23 @@ func Load(fsys fs.FS) (*Source, error) {
 		return nil, err
 	}
 	return src, nil
+}
+
+// parseRecipe reads YAML. The parser panics on some that is broken, which must
+// not cost more than the recipe.
+func parseRecipe(text []byte, into *Recipe) (doc *ast.File, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			doc, err = nil, fmt.Errorf("is not YAML that can be read: %v", p)
+		}
+	}()
+	if len(text) > maxRecipeBytes {
+		return nil, fmt.Errorf("has %d bytes; a recipe has at most %d", len(text), maxRecipeBytes)
+	}
+	if err := yaml.UnmarshalWithOptions(text, into, yaml.Strict()); err != nil {
+		return nil, errors.New(yaml.FormatError(err, false, true))
+	}
+	return parser.ParseBytes(text, 0)
 }
 
 // readFiles reads what Files names and puts the files of a folder in its place.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
 import traceback
@@ -100,6 +101,9 @@ def attempt(report: Report, rows: tuple[str, ...], run: Callable[[], None]) -> N
 
 def main() -> int:
     """Gives 1 when a sample failed."""
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(1)
+    )  # so that what was started is ended
     options = arguments()
     report = Report(lambda name: re.search(options.only, name) is not None)
     about: dict[str, Any] = {}

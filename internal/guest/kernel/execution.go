@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"pandastack/internal/guest/cgroup"
 	"pandastack/internal/guestproto"
 )
 
@@ -95,6 +96,16 @@ func (x *execution) finishLocked() {
 		x.done.DurationMS = float64(time.Since(x.started).Microseconds()) / 1000
 	}
 	x.log.finish(x.done)
+}
+
+// deathLocked notes how the process ended. The out-of-memory killer sends SIGKILL;
+// what it counts may also be a child that the kernel outlived.
+func (x *execution) deathLocked(e exit, memory cgroup.Memory) {
+	x.done.ExitCode, x.done.Signal = e.Code, e.Signal
+	if e.Signal == "SIGKILL" && memory.Killed > 0 {
+		x.done.OutOfMemory = true
+		x.done.MemoryPeak, x.done.MemoryLimit = memory.Peak, memory.Limit
+	}
 }
 
 // abortLocked ends an execution that never started.

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pandastack/internal/guest/cgroup"
 	"pandastack/internal/guest/session"
 	"pandastack/internal/guestproto"
 )
@@ -38,7 +39,7 @@ type kernel struct {
 	queue    []*execution
 	count    int
 	restarts int
-	lost     bool // state was lost and no cell has been told yet
+	lost     bool // state was lost and no cell that began after it has said so yet
 	deleted  bool
 }
 
@@ -171,9 +172,6 @@ func (k *kernel) ensure() (*process, error) {
 func (k *kernel) adopt(p *process) (*process, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.lost {
-		k.restarts++
-	}
 	k.proc = p
 	p.setOwner(k)
 	k.work.Add(2)
@@ -200,10 +198,11 @@ func (k *kernel) watch(p *process) {
 	k.kill(p) // what it started, and itself if it only closed its socket
 	awaitExit(p, killLimit)
 	_ = p.conn.Close()
+	memory := p.group.Memory()
 	if err := p.group.Remove(); err != nil {
 		k.m.log.Warn("remove kernel's group", "kernel", k.id, "error", err)
 	}
-	k.ended(p)
+	k.ended(p, memory)
 }
 
 func awaitExit(p *process, limit time.Duration) {
@@ -217,29 +216,28 @@ func awaitExit(p *process, limit time.Duration) {
 
 // ended ends the cell that p ran. Those behind it counted on its state and are
 // aborted; a cell that p was not given yet runs in the next process.
-func (k *kernel) ended(p *process) {
+func (k *kernel) ended(p *process, memory cgroup.Memory) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.proc, k.lost = nil, true
+	k.restarts++
 	x := k.running
 	if x == nil || !x.sent {
 		return
 	}
 	p.mu.Lock()
-	x.done.ExitCode, x.done.Signal = p.exit.Code, p.exit.Signal
+	x.deathLocked(p.exit, memory)
 	reason := p.reason
 	p.mu.Unlock()
 	if reason != nil {
 		x.failure(reason)
 	}
 	x.done.Status, x.done.Restarted = guestproto.StatusDied, true
-	k.lost = false // this cell says so
 	for _, waiting := range k.queue {
 		waiting.abortLocked()
 		k.m.finished(waiting)
 	}
 	k.queue = nil
-	k.restarts++
 	k.endLocked(x)
 	if x.timedOut && !k.deleted {
 		k.work.Add(1)

@@ -22,7 +22,7 @@ func refuseID(ctx huma.Context, id, code, noun string) []error {
 	if idPattern.MatchString(id) {
 		return nil
 	}
-	err := &panda.Error{Code: code, Message: fmt.Sprintf("no %s has the id %q", noun, id)}
+	err := &panda.Error{Code: code, Message: fmt.Sprintf("no %s has the id %.80q", noun, id)}
 	return []error{httpapi.ProblemOf(ctx.Context(), err)}
 }
 

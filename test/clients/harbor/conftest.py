@@ -45,7 +45,10 @@ def _stand_in() -> None:
     names: dict[str, dict[str, Any]] = {
         "harbor": {},
         "harbor.environments": {},
-        "harbor.environments.base": {"BaseEnvironment": _Environment, "ExecResult": _Result},
+        "harbor.environments.base": {
+            "BaseEnvironment": _Environment,
+            "ExecResult": _Result,
+        },
         "harbor.environments.capabilities": {
             "EnvironmentCapabilities": _Options,
             "EnvironmentResourceCapabilities": _Options,

@@ -25,7 +25,9 @@ TTL = 1800
 
 def make(folder: Path, template: str = "code-interpreter") -> FirecrackerEnvironment:
     config = EnvironmentConfig()
-    vars(config).update(template=template, ttl_seconds=TTL)  # fields that only this provider reads
+    vars(config).update(
+        template=template, ttl_seconds=TTL
+    )  # fields that only this provider reads
     return FirecrackerEnvironment(
         environment_dir=folder,
         environment_name="published",
@@ -55,12 +57,20 @@ def test_start(env: FirecrackerEnvironment) -> None:
     asyncio.run(env.attach())
     assert sandbox_of(env).id == before
     said = Sandbox.get(before).metadata
-    assert (said["harbor"], said["environment_name"], said["session_id"]) == ("firecracker", "published", "s1")
+    assert (said["harbor"], said["environment_name"], said["session_id"]) == (
+        "firecracker",
+        "published",
+        "s1",
+    )
 
 
 def test_exec(env: FirecrackerEnvironment) -> None:
     result = asyncio.run(env.exec("echo $NAME; pwd; echo err >&2; exit 3", cwd="/tmp"))
-    assert (result.stdout, result.stderr, result.return_code) == ("\n/tmp\n", "err\n", 3)
+    assert (result.stdout, result.stderr, result.return_code) == (
+        "\n/tmp\n",
+        "err\n",
+        3,
+    )
     result = asyncio.run(env.exec("sh -c 'echo $NAME'", env={"NAME": "Å 🐼"}))
     assert (result.stdout, result.return_code) == ("Å 🐼\n", 0)
     result = asyncio.run(env.exec("id -un", user="root"))

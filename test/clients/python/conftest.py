@@ -20,7 +20,9 @@ class Watched(Client):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.answers: list[Any] = []
-        self.session.hooks["response"].append(lambda answer, *_, **__: self.answers.append(answer))
+        self.session.hooks["response"].append(
+            lambda answer, *_, **__: self.answers.append(answer)
+        )
 
     @property
     def last(self) -> Any:
@@ -44,7 +46,9 @@ def client() -> Iterator[Watched]:
 
 @pytest.fixture(scope="session")
 def sandbox(client: Watched) -> Iterator[Sandbox]:
-    with Sandbox.create(template="code-interpreter", metadata={"test": "published Å"}, ttl_seconds=TTL) as one:
+    with Sandbox.create(
+        template="code-interpreter", metadata={"test": "published Å"}, ttl_seconds=TTL
+    ) as one:
         yield one
 
 

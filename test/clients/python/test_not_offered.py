@@ -13,7 +13,15 @@ from conftest import Watched
 from pandastack import Client, Sandbox
 from pandastack.exceptions import PandastackError, ServerError
 
-NAMESPACES = ["apps", "databases", "functions", "schedules", "snapshots", "tokens", "volumes"]
+NAMESPACES = [
+    "apps",
+    "databases",
+    "functions",
+    "schedules",
+    "snapshots",
+    "tokens",
+    "volumes",
+]
 
 # Arguments by the parameter's name; any other gets a string.
 ARGUMENTS: dict[str, Any] = {
@@ -30,15 +38,25 @@ LOCAL_TEMPLATES = {"push"}  # runs docker before it calls anybody
 
 def methods(namespace: str) -> list[str]:
     api = getattr(Client(api_key="x"), namespace)
-    return [name for name, _ in inspect.getmembers(api, inspect.ismethod) if not name.startswith("_")]
+    return [
+        name
+        for name, _ in inspect.getmembers(api, inspect.ismethod)
+        if not name.startswith("_")
+    ]
 
 
 def arguments(method: Callable[..., Any], code: Path) -> dict[str, Any]:
-    given = {**ARGUMENTS, "file_path": str(code), "path": str(code), "dockerfile": "FROM scratch"}
+    given = {
+        **ARGUMENTS,
+        "file_path": str(code),
+        "path": str(code),
+        "dockerfile": "FROM scratch",
+    }
     return {
         name: given.get(name, "x")
         for name, parameter in inspect.signature(method).parameters.items()
-        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+        if parameter.default is parameter.empty
+        and parameter.kind is not parameter.VAR_KEYWORD
     }
 
 
@@ -64,14 +82,18 @@ def code(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("name", [f"{one}.{method}" for one in NAMESPACES for method in methods(one)])
+@pytest.mark.parametrize(
+    "name", [f"{one}.{method}" for one in NAMESPACES for method in methods(one)]
+)
 def test_namespaces(client: Watched, code: Path, name: str) -> None:
     namespace, method = name.split(".")
     call = getattr(getattr(client, namespace), method)
     refused(client, lambda: call(**arguments(call, code)))
 
 
-@pytest.mark.parametrize("name", sorted(set(methods("templates")) - OFFERED_TEMPLATES - LOCAL_TEMPLATES))
+@pytest.mark.parametrize(
+    "name", sorted(set(methods("templates")) - OFFERED_TEMPLATES - LOCAL_TEMPLATES)
+)
 def test_templates(client: Watched, code: Path, name: str) -> None:
     call = getattr(client.templates, name)
     given = arguments(call, code)
@@ -81,7 +103,18 @@ def test_templates(client: Watched, code: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["fork", "fork_tree", "promote", "snapshot", "pause", "resume", "hibernate", "wake", "preview_urls"]
+    "name",
+    [
+        "fork",
+        "fork_tree",
+        "promote",
+        "snapshot",
+        "pause",
+        "resume",
+        "hibernate",
+        "wake",
+        "preview_urls",
+    ],
 )
 def test_sandboxes(client: Watched, sandbox: Sandbox, name: str) -> None:
     given = {"count": 2} if name == "fork_tree" else {}
