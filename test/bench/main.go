@@ -28,7 +28,8 @@ const sampleLimit = 2 * time.Minute
 
 func main() {
 	// An interrupt at the terminal is for the script, which then ends the input.
-	signal.Ignore(os.Interrupt)
+	// When that has died, the next answer's error ends the machines in good order.
+	signal.Ignore(os.Interrupt, syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	code := run(ctx, os.Args[1:])
 	stop()

@@ -18,6 +18,7 @@ from pandastack import Client
 
 START_LIMIT = 60.0
 STOP_LIMIT = 90.0
+SAMPLE_PATIENCE = 10.0
 # What a template is made of; with links to these a data directory has it ready.
 BAKED = ("images", "warm", "boot", "templates")
 
@@ -128,5 +129,9 @@ class Bare:
         """Ends its machines and itself."""
         assert self._process.stdin and self._process.stdout
         self._process.stdin.close()
-        self._process.wait(STOP_LIMIT)
+        try:
+            self._process.wait(SAMPLE_PATIENCE)
+        except subprocess.TimeoutExpired:  # in the middle of a sample
+            self._process.terminate()
+            self._process.wait(STOP_LIMIT)
         self._process.stdout.close()
