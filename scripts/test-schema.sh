@@ -13,7 +13,12 @@ create() { # PATH   prints the new thing's id
     "$env/bin/python" -c 'import json, sys; print(json.load(sys.stdin)["id"])'
 }
 PANDASTACK_TEST_SANDBOX=$(create sandboxes)
-trap 'curl -sS --max-time 60 -X DELETE -H "$auth" "$PANDASTACK_API/v1/sandboxes/$PANDASTACK_TEST_SANDBOX"' EXIT
+finish() { # fails when the sandbox did not live to the end
+  local code=$?
+  curl -sS --fail-with-body --max-time 60 -X DELETE -H "$auth" "$PANDASTACK_API/v1/sandboxes/$PANDASTACK_TEST_SANDBOX" || code=1
+  exit $code
+}
+trap finish EXIT
 PANDASTACK_TEST_CONTEXT=$(create "sandboxes/$PANDASTACK_TEST_SANDBOX/contexts")
 export PANDASTACK_TEST_SANDBOX PANDASTACK_TEST_CONTEXT
 
@@ -22,5 +27,4 @@ PYTHONPATH=test/schema SCHEMATHESIS_HOOKS=hooks "$env/bin/st" --config-file test
   run api/openapi.json --url "$PANDASTACK_API" --header "$auth" \
   --phases examples,coverage,fuzzing --max-examples "${PANDASTACK_TEST_EXAMPLES:-10}" --max-time 150 \
   --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,response_headers_conformance \
-  --exclude-operation-id create-sandbox --generation-deterministic --request-timeout 60 --continue-on-failure \
-  --generation-database none --no-color "$@"
+  --exclude-operation-id create-sandbox --generation-deterministic --request-timeout 60 --continue-on-failure --no-color "$@"

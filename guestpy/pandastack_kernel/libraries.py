@@ -37,7 +37,7 @@ def _set_up_matplotlib(matplotlib: ModuleType) -> None:
 
 def _add_fallback_fonts(font_manager: Any) -> None:
     """Let glyphs the default font lacks come from an installed CJK font."""
-    import matplotlib  # type: ignore[import-untyped,unused-ignore]
+    import matplotlib  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
     known = {entry.name for entry in font_manager.fontManager.ttflist}
     family = next((name for name in _CJK_FONTS if name in known), None)

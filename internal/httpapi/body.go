@@ -1,8 +1,11 @@
 package httpapi
 
 import (
+	"errors"
 	"io"
 	"net/http"
+	"os"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,7 +28,8 @@ func patient(next http.Handler) http.Handler {
 
 type idleBody struct {
 	io.ReadCloser
-	ctl *http.ResponseController
+	ctl    *http.ResponseController
+	silent atomic.Bool // it stopped coming
 }
 
 func (b *idleBody) extend() {
@@ -33,9 +37,17 @@ func (b *idleBody) extend() {
 }
 
 func (b *idleBody) Read(p []byte) (int, error) {
+	if b.silent.Load() {
+		return 0, os.ErrDeadlineExceeded
+	}
 	b.extend()
 	n, err := b.ReadCloser.Read(p)
-	if err != nil {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		// The deadline stays: it ends the server's own wait for the rest, which
+		// comes before the answer.
+		b.silent.Store(true)
+	case err != nil:
 		// The server goes on reading to notice a client that leaves; a deadline
 		// left behind would look like one.
 		_ = b.ctl.SetReadDeadline(time.Time{})

@@ -14,14 +14,13 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-from pandastack import Client
-
 import bake
 import cells
 import memory
 import starts
 import transfers
 from node import Bare, build_template, link_template, scratch_beside, serving
+from pandastack import Client
 from report import Report
 
 WITH_BARE = (starts, cells, transfers)
@@ -30,23 +29,17 @@ WITH_BARE = (starts, cells, transfers)
 def arguments() -> argparse.Namespace:
     """What scripts/bench.sh gives."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--only", default="", help="regular expression of the rows to measure"
-    )
+    parser.add_argument("--only", default="", help="regular expression of the rows to measure")
     parser.add_argument("--program", required=True, help="the pandastack binary")
     parser.add_argument("--bare", required=True, help="the program of main.go")
-    parser.add_argument(
-        "--data-dir", type=Path, required=True, help="where the template is, or will be"
-    )
+    parser.add_argument("--data-dir", type=Path, required=True, help="where the template is, or will be")
     parser.add_argument("--out", type=Path, required=True, help="the JSON to write")
     return parser.parse_args()
 
 
 def machine(client: Client | None) -> dict[str, Any]:
     """Where the numbers come from."""
-    cpu = re.search(
-        r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    )
+    cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty"],
         capture_output=True,
@@ -76,13 +69,9 @@ def measure(report: Report, options: argparse.Namespace) -> dict[str, Any]:
             bare = held.enter_context(closing(Bare(options.bare, data)))
             about = machine(client)
             for part in WITH_BARE:
-                attempt(
-                    report, part.ROWS, lambda part=part: part.run(report, client, bare)
-                )
+                attempt(report, part.ROWS, lambda part=part: part.run(report, client, bare))
             attempt(report, memory.ROWS, lambda: memory.run(report, client))
-    attempt(
-        report, bake.ROWS, lambda: bake.run(report, options.program, options.data_dir)
-    )
+    attempt(report, bake.ROWS, lambda: bake.run(report, options.program, options.data_dir))
     return about
 
 
@@ -101,9 +90,7 @@ def attempt(report: Report, rows: tuple[str, ...], run: Callable[[], None]) -> N
 
 def main() -> int:
     """Gives 1 when a sample failed."""
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(1)
-    )  # so that what was started is ended
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
     options = arguments()
     report = Report(lambda name: re.search(options.only, name) is not None)
     about: dict[str, Any] = {}

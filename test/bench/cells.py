@@ -6,9 +6,8 @@ import base64
 import json
 from pathlib import Path
 
-from pandastack import Client, CodeContext, Sandbox
-
 from node import Bare
+from pandastack import Client, CodeContext, Sandbox
 from report import Report, Samples, milliseconds
 
 ROWS = (
@@ -58,9 +57,7 @@ class Peers:
         self._context = sandbox.create_code_context()
         started = self._context.run_code(START_PEERS, timeout=300)
         if started.stdout.strip() != "ready":
-            raise RuntimeError(
-                f"the peers did not start: {started.error or started.stderr}"
-            )
+            raise RuntimeError(f"the peers did not start: {started.error or started.stderr}")
 
     def block(self, name: str, count: int) -> list[float]:
         """Milliseconds of so many cells."""
@@ -108,9 +105,7 @@ def _small(report: Report, sandbox: Sandbox, context: CodeContext, bare: Bare) -
     for name in ("ipykernel", "ipython"):
         peers.block(name, WARM_UP)
     cells, ours, alone = Cells(context), Samples("cell"), Samples("cell_bare")
-    others = {
-        name: Samples(f"cell_{name}_same_guest") for name in ("ipykernel", "ipython")
-    }
+    others = {name: Samples(f"cell_{name}_same_guest") for name in ("ipykernel", "ipython")}
     for _ in range(BLOCKS):
         for _ in range(BLOCK):
             ours.take(cells.one)
@@ -124,9 +119,7 @@ def _small(report: Report, sandbox: Sandbox, context: CodeContext, bare: Bare) -
         others["ipykernel"],
         "jupyter_client to ipykernel over ZeroMQ until result, reply and idle",
     )
-    report.p50(
-        others["ipython"], "InteractiveShell.run_cell in its own process, with history"
-    )
+    report.p50(others["ipython"], "InteractiveShell.run_cell in its own process, with history")
     report.p50(cells.agent, "duration_ms of the same cells")
     report.p50(cells.overhead, "cell minus duration_ms, cell by cell")
     report.p50(alone, "Execute through the agent's stream alone, in another machine")
@@ -140,9 +133,7 @@ def _shown(report: Report, context: CodeContext) -> None:
             raise RuntimeError("describe gave no table")
 
     def plot() -> None:
-        if not base64.b64decode(context.run_code(PLOT).png or "").startswith(
-            b"\x89PNG"
-        ):
+        if not base64.b64decode(context.run_code(PLOT).png or "").startswith(b"\x89PNG"):
             raise RuntimeError("the plot gave no PNG")
 
     tables, plots = Samples("describe"), Samples("plot")

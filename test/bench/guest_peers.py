@@ -37,10 +37,7 @@ class Peers:
                 continue
             if message["msg_type"] == "execute_result":
                 result = message["content"]["data"]["text/plain"]
-            if (
-                message["msg_type"] == "status"
-                and message["content"]["execution_state"] == "idle"
-            ):
+            if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
                 break
         self.client.get_shell_msg(timeout=LIMIT)
         if result != "2":
@@ -76,9 +73,7 @@ def main() -> None:
                 "ipython": peers.ipython,
                 "spawn": peers.spawn,
             }[name]
-            print(
-                json.dumps([milliseconds(work) for _ in range(int(count))]), flush=True
-            )
+            print(json.dumps([milliseconds(work) for _ in range(int(count))]), flush=True)
     finally:
         peers.client.stop_channels()
         peers.manager.shutdown_kernel(now=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from pandastack import Client, Sandbox
-
 from report import Report, Samples
 
 ROWS = ("ready_vm_private_mb",)
@@ -56,9 +55,7 @@ def processes(sandbox_id: str) -> list[Path]:
         if is_vmm or is_shim:
             found.append(entry)
     if len(found) != 2:
-        raise RuntimeError(
-            f"sandbox {sandbox_id} has {len(found)} processes instead of a VMM and a shim"
-        )
+        raise RuntimeError(f"sandbox {sandbox_id} has {len(found)} processes instead of a VMM and a shim")
     return found
 
 
@@ -73,8 +70,6 @@ def private_mb(process: Path) -> float:
         words = line.split()
         if not words[0].endswith(":"):
             of_template = TEMPLATE_MEMORY in line
-        elif words[0] == "Private_Dirty:" or (
-            words[0] == "Private_Clean:" and not of_template
-        ):
+        elif words[0] == "Private_Dirty:" or (words[0] == "Private_Clean:" and not of_template):
             total += int(words[1])
     return total * 1024 / 1e6

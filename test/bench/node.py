@@ -50,9 +50,7 @@ def build_template(program: str, data: Path) -> None:
         check=False,
     )
     if done.returncode != 0:
-        raise RuntimeError(
-            "template build failed:\n" + "\n".join(done.stdout.splitlines()[-15:])
-        )
+        raise RuntimeError("template build failed:\n" + "\n".join(done.stdout.splitlines()[-15:]))
 
 
 @contextlib.contextmanager
@@ -91,9 +89,7 @@ def _connect(process: subprocess.Popen[bytes], data: Path, log: Path) -> Client:
             key = Path(about["key_file"]).read_text(encoding="utf-8").strip()
             return Client(about["url"], key, timeout=120.0)
         time.sleep(0.02)
-    raise RuntimeError(
-        "the server did not start:\n" + log.read_text(encoding="utf-8")[-2000:]
-    )
+    raise RuntimeError("the server did not start:\n" + log.read_text(encoding="utf-8")[-2000:])
 
 
 class Bare:

@@ -118,13 +118,8 @@ class Report:
         """Keeps the median of each step of something measured many times."""
         if taken:
             names = dict.fromkeys(step for one in taken for step in one)
-            middle = {
-                step: statistics.median(one.get(step, 0.0) for one in taken)
-                for step in names
-            }
-            self.profile[name] = {
-                step: round(value, 3) for step, value in middle.items()
-            }
+            middle = {step: statistics.median(one.get(step, 0.0) for one in taken) for step in names}
+            self.profile[name] = {step: round(value, 3) for step, value in middle.items()}
 
     def write(self, path: Path, machine: dict[str, Any]) -> None:
         """Writes everything as JSON."""
@@ -144,9 +139,7 @@ class Report:
                 ratio = a / b
                 kept = ratio <= bound if at_most else ratio >= bound
                 sign = "<=" if at_most else ">="
-                print(
-                    f"{ours} / {peer} = {ratio:.2f} ({'kept' if kept else 'MISSED'}: {sign} {bound})"
-                )
+                print(f"{ours} / {peer} = {ratio:.2f} ({'kept' if kept else 'MISSED'}: {sign} {bound})")
 
 
 # Ours, its peer, whether less is better, and the promised bound.

@@ -8,9 +8,8 @@ import tempfile
 import time
 
 from jupyter_client.manager import KernelManager
-from pandastack import Client, Sandbox
-
 from node import Bare
+from pandastack import Client, Sandbox
 from report import Report, Samples
 
 ROWS = (
@@ -50,9 +49,7 @@ class Starts:
         finally:
             sandbox.kill()
         if text != "2" or sandbox.start.kind != "restored":
-            raise RuntimeError(
-                f"1+1 gave {text!r} in a sandbox that was {sandbox.start.kind}"
-            )
+            raise RuntimeError(f"1+1 gave {text!r} in a sandbox that was {sandbox.start.kind}")
         steps = {step.name: step.ms for step in sandbox.start.steps}
         steps["server's create"] = sandbox.start.total_ms
         steps["SDK create"] = (created - began) * 1000
@@ -66,9 +63,7 @@ def native(home: str) -> float:
     """Starts ipykernel on the host and runs 1+1 by the shortest way; its end is not counted."""
     manager = KernelManager(kernel_name="python3")
     began = time.perf_counter()
-    manager.start_kernel(
-        stderr=subprocess.DEVNULL, env={**os.environ, "IPYTHONDIR": home, "HOME": home}
-    )
+    manager.start_kernel(stderr=subprocess.DEVNULL, env={**os.environ, "IPYTHONDIR": home, "HOME": home})
     client = manager.client()
     try:
         client.start_channels(iopub=False, stdin=False, hb=False, control=False)
@@ -105,21 +100,15 @@ def run(report: Report, client: Client, bare: Bare) -> None:
             bares.take(starts.bare_restore)
             misses.take(starts.miss)
             natives.take(lambda: native(home))
-    report.p50(
-        bares, "VMM, device state, hello, resume, kernel, 1+1; no API, no shim, no jail"
-    )
+    report.p50(bares, "VMM, device state, hello, resume, kernel, 1+1; no API, no shim, no jail")
     agent = Samples("restore_to_agent")
-    agent.values = [
-        step["vmm"] + step["cont"] + step["hello"] for step in starts.bare_steps
-    ]
+    agent.values = [step["vmm"] + step["cont"] + step["hello"] for step in starts.bare_steps]
     agent.failures = bares.failures
     report.p50(agent, "VMM start to the agent's hello, of the same samples")
     report.p50(
         misses,
         "SDK: create, create_code_context, run_code; there is no pool yet, so every create is one",
     )
-    report.p50(
-        natives, "no VM, nothing imported; execute is sent before the kernel listens"
-    )
+    report.p50(natives, "no VM, nothing imported; execute is sent before the kernel listens")
     report.steps("bare_restore_to_first_cell", starts.bare_steps)
     report.steps("miss_create_to_first_cell", starts.miss_steps)

@@ -7,9 +7,8 @@ import os
 import tempfile
 from pathlib import Path
 
-from pandastack import Client, Sandbox
-
 from node import Bare
+from pandastack import Client, Sandbox
 from report import Report, Samples, milliseconds
 
 FILE_ROWS = (

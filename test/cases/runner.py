@@ -9,7 +9,7 @@ import re
 import struct
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Optional
+from typing import Any
 
 from pandastack import CodeContext, Execution, PandastackError, Sandbox
 
@@ -51,7 +51,7 @@ class Run:
         self.files = {name: _content(entry) for name, entry in case["files"].items()}
         self.obs: list[dict[str, Any]] = []
         self.host: list[float] = []
-        self.downloads: dict[str, Optional[bytes]] = {}
+        self.downloads: dict[str, bytes | None] = {}
         self.upload_status: list[int] = []
 
     def play(self) -> None:
@@ -78,7 +78,7 @@ class Run:
         return self._contexts[name]
 
     def _do_run(
-        self, cell: int, timeout: float = 30, ctx: str = "main", interrupt_after: Optional[float] = None
+        self, cell: int, timeout: float = 30, ctx: str = "main", interrupt_after: float | None = None
     ) -> None:
         with ThreadPoolExecutor(1) as pool:
             context = self._context(ctx)
@@ -202,7 +202,7 @@ def _data(obs: dict[str, Any], mime: str) -> list[Any]:
     return [r["data"][mime] for r in obs["results"] if mime in r["data"]]
 
 
-def _text(obs: dict[str, Any]) -> Optional[str]:
+def _text(obs: dict[str, Any]) -> str | None:
     values = [r["data"].get("text/plain") for r in obs["results"] if r["kind"] == "execute_result"]
     return values[-1] if values else None
 

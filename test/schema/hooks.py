@@ -19,33 +19,34 @@ _REAL = {
 
 
 @schemathesis.hook
-def map_path_parameters(context: schemathesis.HookContext, path_parameters: dict[str, Any] | None) -> Any:
-    """Puts ids that exist in three calls of four, but for those that would delete them."""
-    if not path_parameters or context.operation.method.upper() == "DELETE":
-        return path_parameters
-    if zlib.crc32(repr(path_parameters).encode("utf-8", "replace")) % 4 == 0:
-        return path_parameters
-    return {name: _REAL.get(name, value) for name, value in path_parameters.items()}
-
-
-@schemathesis.hook
-def map_query(context: schemathesis.HookContext, query: dict[str, Any] | None) -> Any:
-    """Follows no log: it ends with the machine."""
-    if query and str(query.get("follow")).lower() in {"true", "1", "t"}:
-        return {**query, "follow": "false"}
-    return query
-
-
-@schemathesis.hook
 def before_call(context: schemathesis.HookContext, case: schemathesis.Case, kwargs: Any) -> None:
     """Keeps the sandbox alive and calls short, whatever the request asks for."""
-    if not isinstance(case.body, dict):
-        return
-    if case.path.endswith("/lifecycle") and "ttl_seconds" in case.body:
-        case.body = {**case.body, "ttl_seconds": 0} if _plain(case.body["ttl_seconds"]) else case.body
-    limit = {"/exec": 2, "/stream": 2, "/executions": 5}.get("/" + case.path.rsplit("/", 1)[-1])
-    if limit and _plain(case.body.get("timeout_seconds", 0)):
-        case.body = {**case.body, "timeout_seconds": limit}
+    if case.path_parameters:
+        case.path_parameters = _places(case)
+    if case.query and str(case.query.get("follow")).lower() in {"true", "1", "t"}:
+        case.query["follow"] = "false"  # a log that is followed ends with the machine
+    if isinstance(case.body, dict):
+        case.body = _patient(case)
+
+
+def _places(case: schemathesis.Case) -> dict[str, Any]:
+    """Puts ids that exist in three calls of four, and never where they would be deleted."""
+    given = case.path_parameters
+    if case.method.upper() == "DELETE":
+        return {name: "gone" if value == _REAL.get(name) else value for name, value in given.items()}
+    if zlib.crc32(repr(given).encode("utf-8", "replace")) % 4 == 0:
+        return given
+    return {name: _REAL.get(name, value) for name, value in given.items()}
+
+
+def _patient(case: schemathesis.Case) -> dict[str, Any]:
+    name, least = {
+        "lifecycle": ("ttl_seconds", 0), "exec": ("timeout_seconds", 2), "stream": ("timeout_seconds", 2),
+        "executions": ("timeout_seconds", 5), "run": ("timeout_ms", 5000),
+    }.get(case.path.rsplit("/", 1)[-1], ("", 0))
+    if name and _plain(case.body.get(name, 0)):
+        return {**case.body, name: least}
+    return case.body
 
 
 def _plain(value: Any) -> bool:

@@ -17,6 +17,4 @@ class Greeter(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-http.server.ThreadingHTTPServer(
-    ("127.0.0.1", int(sys.argv[1])), Greeter
-).serve_forever()
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Greeter).serve_forever()

@@ -44,13 +44,19 @@ func (h *handlers) exec(a huma.API) {
 }
 
 func oneCommand(req api.Exec) error {
-	if (req.Cmd == "") != (len(req.Argv) == 0) {
-		return nil
+	if (req.Cmd == "") == (len(req.Argv) == 0) {
+		return invalid("body.cmd", "give either cmd or argv")
 	}
+	if len(req.Argv) > 0 && req.Argv[0] == "" {
+		return invalid("body.argv[0]", "argv names no program")
+	}
+	return nil
+}
+
+func invalid(path, message string) error {
 	return &panda.Error{
-		Code:    api.CodeRequestInvalid,
-		Message: "give either cmd or argv",
-		Fields:  []api.FieldError{{Path: "body.cmd", Message: "give either cmd or argv"}},
+		Code: api.CodeRequestInvalid, Message: message,
+		Fields: []api.FieldError{{Path: path, Message: message}},
 	}
 }
 

@@ -48,6 +48,7 @@ func TestRefusals(t *testing.T) {
 		{"missing code", "POST", "/v1/sandboxes/box/contexts/c/executions", `{}`, nil, 422, api.CodeRequestInvalid},
 		{"bad execution id", "POST", "/v1/sandboxes/box/contexts/c/executions", `{"code":"1","id":"../x"}`, nil, 422, api.CodeRequestInvalid},
 		{"cmd and argv", "POST", "/v1/sandboxes/box/exec", `{"cmd":"a","argv":["b"]}`, nil, 422, api.CodeRequestInvalid},
+		{"no program", "POST", "/v1/sandboxes/box/exec", `{"argv":["","a"]}`, nil, 422, api.CodeRequestInvalid},
 		{"neither", "POST", "/v1/sandboxes/box/exec", `{}`, nil, 422, api.CodeRequestInvalid},
 		{"too large", "POST", "/v1/sandboxes", `{"template":"` + strings.Repeat("a", 1<<20) + `"}`, nil, 413, api.CodeRequestTooLarge},
 		{"unknown sandbox", "GET", "/v1/sandboxes/nope", "", nil, 404, api.CodeSandboxNotFound},

@@ -20,13 +20,18 @@ import (
 	"pandastack/internal/vmm"
 )
 
+// emulatedCPU has all that TCG can do but fast string moves: it emulates those
+// byte by byte, and programs that see the flags copy with nothing else.
+const emulatedCPU = "max,-erms,-fsrm"
+
 // Driver implements vmm.Driver.
 type Driver struct {
 	// Accelerator is kvm or tcg; "" means tcg.
 	Accelerator string
 
-	mu   sync.Mutex
-	caps *vmm.Capabilities
+	mu    sync.Mutex
+	caps  *vmm.Capabilities
+	roots map[string]string // what JailRoot gave, by parent
 }
 
 // Name is the driver's name.
@@ -54,7 +59,7 @@ func (d *Driver) Capabilities(ctx context.Context) (vmm.Capabilities, error) {
 	if err != nil {
 		return vmm.Capabilities{}, err
 	}
-	caps := vmm.Capabilities{VMM: "qemu", Version: version, Binary: binary, Accelerator: d.Accelerator, CPUModel: "max"}
+	caps := vmm.Capabilities{VMM: "qemu", Version: version, Binary: binary, Accelerator: d.Accelerator, CPUModel: emulatedCPU}
 	if caps.Accelerator == "" {
 		caps.Accelerator = "tcg"
 	}
@@ -98,17 +103,31 @@ func (d *Driver) Key(ctx context.Context, cpus, memoryMB int) (vmm.Key, error) {
 	}, nil
 }
 
-// JailRoot makes, once per installed QEMU, the folder that is its root in the jail.
+// JailRoot makes, once per installed QEMU, the folder that is its root in the
+// jail. Like the version, it is looked at once: a QEMU updated under a running
+// server is not the one its snapshots fit.
 func (d *Driver) JailRoot(ctx context.Context, parent string) (string, error) {
 	caps, err := d.Capabilities(ctx)
 	if err != nil {
 		return "", err
 	}
-	return jail.BuildRoot(parent, []string{caps.Binary}, []string{
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if root := d.roots[parent]; root != "" {
+		return root, nil
+	}
+	root, err := jail.BuildRoot(parent, []string{caps.Binary}, []string{
 		"/usr/lib/x86_64-linux-gnu/qemu/accel-*.so",
 		"/usr/share/qemu/*.bin", "/usr/share/seabios/*.bin", "/usr/lib/ipxe/qemu/*.rom",
 		"/etc/ld.so.cache",
 	})
+	if err == nil {
+		if d.roots == nil {
+			d.roots = map[string]string{}
+		}
+		d.roots[parent] = root
+	}
+	return root, err
 }
 
 // procFile opens a file about a VMM's process.

@@ -25,9 +25,7 @@ TTL = 1800
 
 def make(folder: Path, template: str = "code-interpreter") -> FirecrackerEnvironment:
     config = EnvironmentConfig()
-    vars(config).update(
-        template=template, ttl_seconds=TTL
-    )  # fields that only this provider reads
+    vars(config).update(template=template, ttl_seconds=TTL)  # fields that only this provider reads
     return FirecrackerEnvironment(
         environment_dir=folder,
         environment_name="published",

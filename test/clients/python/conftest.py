@@ -20,9 +20,7 @@ class Watched(Client):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.answers: list[Any] = []
-        self.session.hooks["response"].append(
-            lambda answer, *_, **__: self.answers.append(answer)
-        )
+        self.session.hooks["response"].append(lambda answer, *_, **__: self.answers.append(answer))
 
     @property
     def last(self) -> Any:

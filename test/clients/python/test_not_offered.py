@@ -38,11 +38,7 @@ LOCAL_TEMPLATES = {"push"}  # runs docker before it calls anybody
 
 def methods(namespace: str) -> list[str]:
     api = getattr(Client(api_key="x"), namespace)
-    return [
-        name
-        for name, _ in inspect.getmembers(api, inspect.ismethod)
-        if not name.startswith("_")
-    ]
+    return [name for name, _ in inspect.getmembers(api, inspect.ismethod) if not name.startswith("_")]
 
 
 def arguments(method: Callable[..., Any], code: Path) -> dict[str, Any]:
@@ -55,8 +51,7 @@ def arguments(method: Callable[..., Any], code: Path) -> dict[str, Any]:
     return {
         name: given.get(name, "x")
         for name, parameter in inspect.signature(method).parameters.items()
-        if parameter.default is parameter.empty
-        and parameter.kind is not parameter.VAR_KEYWORD
+        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
     }
 
 
@@ -82,18 +77,14 @@ def code(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize(
-    "name", [f"{one}.{method}" for one in NAMESPACES for method in methods(one)]
-)
+@pytest.mark.parametrize("name", [f"{one}.{method}" for one in NAMESPACES for method in methods(one)])
 def test_namespaces(client: Watched, code: Path, name: str) -> None:
     namespace, method = name.split(".")
     call = getattr(getattr(client, namespace), method)
     refused(client, lambda: call(**arguments(call, code)))
 
 
-@pytest.mark.parametrize(
-    "name", sorted(set(methods("templates")) - OFFERED_TEMPLATES - LOCAL_TEMPLATES)
-)
+@pytest.mark.parametrize("name", sorted(set(methods("templates")) - OFFERED_TEMPLATES - LOCAL_TEMPLATES))
 def test_templates(client: Watched, code: Path, name: str) -> None:
     call = getattr(client.templates, name)
     given = arguments(call, code)

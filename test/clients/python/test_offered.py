@@ -30,9 +30,7 @@ def test_the_readmes_example(client: Watched) -> None:
         assert result.stdout.strip() == "4"
         sb.filesystem.write("/home/panda/hello.txt", "hello")
         assert sb.filesystem.read("/home/panda/hello.txt") == b"hello"
-        assert sb.commands.run("python3 --version", timeout=10).stdout.startswith(
-            "Python 3."
-        )
+        assert sb.commands.run("python3 --version", timeout=10).stdout.startswith("Python 3.")
     with pytest.raises(NotFoundError):
         Sandbox.get(sb.id)
 
@@ -71,9 +69,7 @@ def test_a_process_that_takes_too_long(sandbox: Sandbox) -> None:
 def test_exec_stream(sandbox: Sandbox) -> None:
     out: list[str] = []
     err: list[str] = []
-    script = (
-        f"import sys; sys.stdout.write({TEXT!r}); sys.stderr.write('err'); sys.exit(7)"
-    )
+    script = f"import sys; sys.stdout.write({TEXT!r}); sys.stderr.write('err'); sys.exit(7)"
     sandbox.filesystem.write("/tmp/text.py", script)
     assert sandbox.exec_stream("python3 /tmp/text.py", out.append, err.append) == 7
     assert ("".join(out), "".join(err)) == (TEXT, "err")
@@ -98,7 +94,9 @@ def test_exec_stream_cuts_no_character(sandbox: Sandbox) -> None:
     # Bytes one by one, with pauses between the halves of characters.
     sandbox.filesystem.write(
         "/tmp/slow.py",
-        "import os, time\nfor b in 'Å🐼'.encode(): os.write(1, bytes([b])); time.sleep(0.05)\nos.write(1, b'\\xff')",
+        "import os, time\n"
+        "for b in 'Å🐼'.encode(): os.write(1, bytes([b])); time.sleep(0.05)\n"
+        "os.write(1, b'\\xff')",
     )
     assert sandbox.exec_stream("python3 /tmp/slow.py", pieces.append) == 0
     assert "".join(pieces) == "Å🐼\ufffd"
@@ -125,9 +123,7 @@ def test_files(sandbox: Sandbox, tmp_path: Path) -> None:
         "-",
     )
     assert fs.exists("/workspace/published") and not fs.exists("/workspace/none")
-    assert sorted(
-        (root, sorted(dirs), sorted(files)) for root, dirs, files in walked(fs)
-    ) == [
+    assert sorted((root, sorted(dirs), sorted(files)) for root, dirs, files in walked(fs)) == [
         ("/workspace/published", ["deep"], ["a b+Å.bin"]),
         ("/workspace/published/deep", [], ["text.txt"]),
     ]
@@ -159,13 +155,9 @@ def test_a_context_keeps_its_variables_and_shows_results(context: CodeContext) -
     table = context.run_code("df.describe()")
     assert table.error is None and table.exit_code == 0
     assert "<table" in table.results[0].html and "revenue" in table.results[0].text
-    figure = context.run_code(
-        "import matplotlib.pyplot as plt; df['revenue'].plot(); plt.show()"
-    )
+    figure = context.run_code("import matplotlib.pyplot as plt; df['revenue'].plot(); plt.show()")
     assert base64.b64decode(figure.png).startswith(b"\x89PNG\r\n\x1a\n")
-    shown = context.run_code(
-        "print('Å\\x85'); import sys; print('err', file=sys.stderr); 6 * 7"
-    )
+    shown = context.run_code("print('Å\\x85'); import sys; print('err', file=sys.stderr); 6 * 7")
     assert (shown.stdout, shown.stderr, shown.text) == ("Å\x85\n", "err\n", "42")
     json = context.run_code("from IPython.display import JSON; JSON({'a': [1]})")
     assert json.results[0].json == {"a": [1]}
@@ -175,10 +167,7 @@ def test_a_context_keeps_its_variables_and_shows_results(context: CodeContext) -
 def test_a_cell_that_fails(context: CodeContext) -> None:
     failed = context.run_code("print('before'); 1 / 0")
     assert failed.stdout == "before\n"
-    assert (
-        "ZeroDivisionError: division by zero" in failed.error
-        and "\x1b" not in failed.error
-    )
+    assert "ZeroDivisionError: division by zero" in failed.error and "\x1b" not in failed.error
     assert failed.exit_code == 1
 
 
@@ -201,9 +190,7 @@ def test_contexts_are_closed(sandbox: Sandbox) -> None:
 def test_logs(sandbox: Sandbox) -> None:
     sandbox.exec("echo 'on the console: Å' > /dev/console")
     deadline = time.monotonic() + 30
-    while (
-        "on the console: Å" not in list(sandbox.logs()) and time.monotonic() < deadline
-    ):
+    while "on the console: Å" not in list(sandbox.logs()) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert "on the console: Å" in list(sandbox.logs(stream="stdout"))
     assert "on the console: Å" not in list(sandbox.logs(stream="stderr"))
@@ -251,9 +238,7 @@ def test_a_time_to_live_that_is_set_ends_a_sandbox(client: Watched) -> None:
 def test_templates(client: Watched) -> None:
     assert "code-interpreter" in [one.name for one in templates.list()]
     one = client.templates.get("code-interpreter")
-    assert (
-        one.name == "code-interpreter" and one.memory_mb >= 512 and one.size_bytes > 0
-    )
+    assert one.name == "code-interpreter" and one.memory_mb >= 512 and one.size_bytes > 0
     with pytest.raises(NotFoundError):
         client.templates.get("none")
 
