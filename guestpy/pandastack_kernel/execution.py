@@ -39,7 +39,7 @@ class Executor:
         code = request["code"]
         silent = bool(request.get("silent", False))
         store = bool(request.get("store_history", True)) and not silent
-        if not silent:
+        if not (silent or request.get("lean")):
             count = self._shell.execution_count
             self._post("execute_input", {"code": code, "execution_count": count})
         self._shell.payload_manager.clear_payload()

@@ -131,11 +131,14 @@ class Kernel:
         self._capture.current = {"msg_id": header["msg_id"]}
         if msg_type == "input_reply":  # nobody waits for it any more
             return
-        self.post("status", {"execution_state": "busy"})
+        lean = bool((message.get("content") or {}).get("lean"))
+        if not lean:
+            self.post("status", {"execution_state": "busy"})
         try:
             self._handle(msg_type, message)
         finally:
-            self.post("status", {"execution_state": "idle"})
+            if not lean:
+                self.post("status", {"execution_state": "idle"})
             self._outbox.flush()
 
     def _handle(self, msg_type: str, message: Message) -> None:

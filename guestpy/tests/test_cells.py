@@ -23,6 +23,15 @@ def test_value_and_message_order(kernel: KernelClient) -> None:
     assert {m["parent_header"]["msg_id"] for m in cell.messages} == {"c1"}
 
 
+def test_lean_gives_what_the_cell_shows_and_its_reply(kernel: KernelClient) -> None:
+    lean = kernel.start("print('a')\n1 + 1", lean=True)
+    after = kernel.until_idle(kernel.start("2"))
+    types = [
+        m["header"]["msg_type"] for m in after if m["parent_header"]["msg_id"] == lean
+    ]
+    assert types == ["stream", "execute_result", "execute_reply"]
+
+
 def test_ready_frame(kernel: KernelClient) -> None:
     assert kernel.ready["header"]["msg_type"] == "ready"
     assert kernel.ready["content"]["pid"] == kernel.pid

@@ -26,6 +26,7 @@ func New(root, name string, limits Limits) (*Tree, error) {
 	if err := os.MkdirAll(t.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("cgroup: %w", err)
 	}
+	enable(t.dir) // for the groups' own figures
 	for file, n := range map[string]int64{"memory.max": limits.Memory, "pids.max": limits.PIDs} {
 		path := filepath.Join(t.dir, file)
 		if _, err := os.Stat(path); n == 0 || err != nil {

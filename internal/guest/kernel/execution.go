@@ -19,7 +19,6 @@ type execution struct {
 	sent     bool // the kernel process was given it
 	started  time.Time
 	replied  bool // execute_reply came
-	idle     bool // idle came
 	done     guestproto.Done
 	timedOut bool
 	timer    *time.Timer
@@ -32,10 +31,13 @@ type executeRequest struct {
 	Expressions  struct{} `json:"user_expressions"`
 	AllowStdin   bool     `json:"allow_stdin"`
 	StopOnError  bool     `json:"stop_on_error"`
+	// Lean asks for nothing but what the cell shows and its reply: each message
+	// costs an emulated CPU as much as a tenth of a small cell.
+	Lean bool `json:"lean"`
 }
 
 func (x *execution) request() executeRequest {
-	return executeRequest{Code: x.req.Code, Silent: x.req.Silent, StoreHistory: !x.req.Silent, StopOnError: true}
+	return executeRequest{Code: x.req.Code, Silent: x.req.Silent, StoreHistory: !x.req.Silent, StopOnError: true, Lean: true}
 }
 
 // takeLocked adds one of the kernel's messages and reports whether it was the last.
@@ -48,10 +50,8 @@ func (x *execution) takeLocked(m message) bool {
 		x.log.add(guestproto.EventComm, commContent(t, m.Content))
 	case "execute_reply":
 		x.replyLocked(m)
-	case "status":
-		x.statusLocked(m)
 	}
-	return x.replied && x.idle
+	return x.replied
 }
 
 // commContent puts the message's type in front of its content's fields.
@@ -73,15 +73,6 @@ func (x *execution) replyLocked(m message) {
 	}
 	x.replied = true
 	x.done.Status, x.done.ExecutionCount = c.Status, c.Count
-}
-
-func (x *execution) statusLocked(m message) {
-	var c struct {
-		State string `json:"execution_state"`
-	}
-	if json.Unmarshal(m.Content, &c) == nil && c.State == "idle" {
-		x.idle = true
-	}
 }
 
 // finishLocked writes EventDone.
