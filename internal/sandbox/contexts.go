@@ -19,7 +19,7 @@ func (s *Service) CreateContext(ctx context.Context, id string, req api.CreateCo
 		return api.Context{}, err
 	}
 	var kernel guestproto.Kernel
-	err := s.call(ctx, id, aboutContext, func(ctx context.Context, l *live, g guestproto.Guest) (err error) {
+	err := s.call(ctx, id, aboutNewContext, func(ctx context.Context, l *live, g guestproto.Guest) (err error) {
 		kernel, err = g.CreateKernel(ctx, guestproto.KernelRequest{
 			ID: ids.New(), Language: req.Language, Cwd: req.Cwd, Env: merged(l.env, req.Env),
 		})

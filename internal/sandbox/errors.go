@@ -17,7 +17,8 @@ import (
 type subject int
 
 const (
-	aboutContext subject = iota
+	aboutContext    subject = iota
+	aboutNewContext         // which is not there yet, so what is missing is its working directory
 	aboutExecution
 	aboutProcess
 	aboutFile
@@ -59,8 +60,12 @@ func codeOf(about subject, code string) string {
 			return api.CodeExecutionNotFound
 		}
 		return api.CodeFileNotFound // a process: its program or its working directory
+	case guestproto.CodeInternal:
+		if about == aboutFile { // the guest's file system failed on it, not the server
+			return api.CodeFilePathInvalid
+		}
 	case guestproto.CodeUnsupported:
-		if about == aboutContext {
+		if about == aboutNewContext {
 			return api.CodeContextUnsupportedLanguage
 		}
 		return api.CodeFeatureNotOffered

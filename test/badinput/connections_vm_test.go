@@ -94,46 +94,56 @@ func (p *place) resident(t *testing.T) int64 {
 // TestHalfSentRequests: a request that stops coming is ended, and holds up nobody.
 func TestHalfSentRequests(t *testing.T) {
 	p := newPlace(t)
-	t.Run("header", func(t *testing.T) {
-		conn := p.dial(t)
-		p.raw(t, conn, "POST /v1/sandboxes HTTP/1.1", "Host: localhost", p.auth(), "X-Half: ")
-		p.answers(t)
-		if status, body := read(t, conn); status != 0 && status != http.StatusRequestTimeout {
-			t.Errorf("got %d %s, want the connection closed", status, body)
-		}
-	})
-	t.Run("header drop by drop", func(t *testing.T) {
-		conn := p.dial(t)
-		p.raw(t, conn, "GET /v1/health HTTP/1.1", "Host: localhost", "X-Drops: ")
-		ended := make(chan struct{})
-		go func() { defer close(ended); _, _ = io.Copy(io.Discard, conn) }()
-		tick := time.NewTicker(500 * time.Millisecond)
-		defer tick.Stop()
-		limit := time.After(settle)
-		for {
-			select {
-			case <-ended:
-				return
-			case <-tick.C:
-				_, _ = conn.Write([]byte("x")) // fails once the server has had enough
-			case <-limit:
-				t.Fatal("a header that never ends keeps its connection")
-			}
-		}
-	})
-	for name, request := range map[string][]string{
-		"body": {"POST /v1/sandboxes HTTP/1.1", "Host: localhost", p.auth(), "Content-Length: 100", "", `{"template":"`},
-		"file": {"PUT /v1/sandboxes/" + p.box + "/fs?path=half HTTP/1.1", "Host: localhost", p.auth(), "Content-Length: 100", "", "half"},
-	} {
-		t.Run(name, func(t *testing.T) {
+	t.Run("at once", func(t *testing.T) { // each takes the server's whole patience
+		t.Run("header", func(t *testing.T) {
+			t.Parallel()
 			conn := p.dial(t)
-			p.raw(t, conn, request...)
+			p.raw(t, conn, "POST /v1/sandboxes HTTP/1.1", "Host: localhost", p.auth(), "X-Half: ")
 			p.answers(t)
-			status, body := read(t, conn)
-			assertRefusal(t, status, []byte(body), api.CodeRequestTimeout, api.CodeRequestInvalid)
+			if status, body := read(t, conn); status != 0 && status != http.StatusRequestTimeout {
+				t.Errorf("got %d %s, want the connection closed", status, body)
+			}
 		})
+		t.Run("header drop by drop", func(t *testing.T) {
+			t.Parallel()
+			p.dropByDrop(t)
+		})
+		for name, request := range map[string][]string{
+			"body": {"POST /v1/sandboxes HTTP/1.1", "Host: localhost", p.auth(), "Content-Length: 100", "", `{"template":"`},
+			"file": {"PUT /v1/sandboxes/" + p.box + "/fs?path=half HTTP/1.1", "Host: localhost", p.auth(), "Content-Length: 100", "", "half"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				conn := p.dial(t)
+				p.raw(t, conn, request...)
+				p.answers(t)
+				status, body := read(t, conn)
+				assertRefusal(t, status, []byte(body), api.CodeRequestTimeout, api.CodeRequestInvalid)
+			})
+		}
+	})
+	p.noTrace(t, "")
+}
+
+// dropByDrop sends a header that goes on and on until the server has had enough.
+func (p *place) dropByDrop(t *testing.T) {
+	conn := p.dial(t)
+	p.raw(t, conn, "GET /v1/health HTTP/1.1", "Host: localhost", "X-Drops: ")
+	ended := make(chan struct{})
+	go func() { defer close(ended); _, _ = io.Copy(io.Discard, conn) }()
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(settle)
+	for {
+		select {
+		case <-ended:
+			return
+		case <-tick.C:
+			_, _ = conn.Write([]byte("x")) // fails once the connection is closed
+		case <-limit:
+			t.Fatal("a header that never ends keeps its connection")
+		}
 	}
-	p.noTrace(t, "half")
 }
 
 // TestClientsThatLeave: an upload that breaks off leaves the old file, and nothing beside it.
@@ -168,14 +178,14 @@ func TestClientsThatLeave(t *testing.T) {
 	})
 }
 
-// noTrace waits until the folder holds no file but the named one.
+// noTrace waits until the folder holds nothing but the named file.
 func (p *place) noTrace(t *testing.T, but string) {
 	t.Helper()
 	harness.Await(t, settle, "unfinished files to go", func() error {
 		var dir api.Directory
 		p.Get(t, "/v1/sandboxes/"+p.box+"/fs/dir?path=/workspace", &dir)
 		for _, e := range dir.Entries {
-			if e.Name != but || but == "half" {
+			if e.Name != but {
 				return fmt.Errorf("there is %s", e.Name)
 			}
 		}

@@ -264,37 +264,37 @@ func TestEdges(t *testing.T) {
 	in := "/v1/sandboxes/" + p.box
 	for _, c := range []struct {
 		name, method, path, body string
-		status                   int
-		codes                    []string
+		codes                    []string // none: it is fine
 	}{
-		{"empty code", "POST", in + "/contexts/" + p.kernel + "/executions", `{"code":""}`, 200, nil},
-		{"empty command", "POST", in + "/exec", `{"cmd":""}`, 422, []string{api.CodeRequestInvalid}},
-		{"empty arguments", "POST", in + "/exec", `{"argv":[""]}`, 422, []string{api.CodeRequestInvalid}},
-		{"huge argument", "POST", in + "/exec", `{"argv":["true","` + strings.Repeat("a", 3<<20) + `"]}`, 422, []string{api.CodeRequestInvalid}},
-		{"huge environment", "POST", in + "/exec", `{"cmd":"true","env":{"A":"` + strings.Repeat("a", 3<<20) + `"}}`, 422, []string{api.CodeRequestInvalid}},
-		{"name with an equals sign", "POST", in + "/exec", `{"cmd":"true","env":{"A=B":"x"}}`, 422, []string{api.CodeRequestInvalid}},
-		{"no such folder", "POST", in + "/exec", `{"cmd":"true","cwd":"/none"}`, 422, []string{api.CodeRequestInvalid, api.CodeFileNotFound}},
-		{"folder that is none", "POST", in + "/contexts", `{"cwd":"/etc/passwd"}`, 422, []string{api.CodeRequestInvalid, api.CodeFileNotDirectory}},
-		{"no such program", "POST", in + "/exec", `{"argv":["/none"]}`, 422, []string{api.CodeRequestInvalid, api.CodeFileNotFound}},
-		{"language", "POST", in + "/contexts", `{"language":"` + strings.Repeat("x", 100_000) + `"}`, 422, []string{api.CodeContextUnsupportedLanguage}},
-		{"half a cell", "POST", in + "/contexts/" + p.kernel + "/executions", `{"code":"print(\ud83d)"}`, 400, []string{api.CodeRequestBadJSON}},
-		{"whole pair", "POST", in + "/contexts/" + p.kernel + "/executions", `{"code":"print('\ud83d\ude00')"}`, 200, nil},
-		{"template with dots", "POST", "/v1/sandboxes", `{"template":"../../etc"}`, 404, []string{api.CodeTemplateNotFound}},
-		{"empty metadata name", "POST", "/v1/sandboxes", `{"template":"none","metadata":{"":""}}`, 404, []string{api.CodeTemplateNotFound}},
-		{"write a folder", "PUT", in + "/fs?path=/etc", "x", 400, []string{api.CodeFileIsDirectory, api.CodeFilePathInvalid}},
-		{"write to a device", "PUT", in + "/fs?path=/dev/null", "x", 400, []string{api.CodeFilePathInvalid, api.CodeFilePermission}},
-		{"read a device", "GET", in + "/fs?path=/dev/zero", "", 400, []string{api.CodeFilePathInvalid, api.CodeFilePermission}},
-		{"read what has no size", "GET", in + "/fs?path=/proc/self/mem", "", 400, []string{api.CodeFilePathInvalid, api.CodeFilePermission}},
-		{"unknown stream", "GET", in + "/logs?stream=other", "", 422, []string{api.CodeRequestInvalid}},
-		{"follow that is none", "GET", in + "/logs?follow=perhaps", "", 422, []string{api.CodeRequestInvalid}},
-		{"no such path", "GET", "/v1/nothing", "", 404, []string{api.CodeRequestNoSuchRoute}},
-		{"snapshot", "POST", in + "/snapshots", "{}", 501, []string{api.CodeFeatureNotOffered}},
+		{"empty code", "POST", in + "/contexts/" + p.kernel + "/executions", `{"code":""}`, nil},
+		{"empty command", "POST", in + "/exec", `{"cmd":""}`, []string{api.CodeRequestInvalid}},
+		{"empty arguments", "POST", in + "/exec", `{"argv":[""]}`, []string{api.CodeRequestInvalid}},
+		{"huge argument", "POST", in + "/exec", `{"argv":["true","` + strings.Repeat("a", 3<<20) + `"]}`, []string{api.CodeRequestInvalid}},
+		{"huge environment", "POST", in + "/exec", `{"cmd":"true","env":{"A":"` + strings.Repeat("a", 3<<20) + `"}}`, []string{api.CodeRequestInvalid}},
+		{"name with an equals sign", "POST", in + "/exec", `{"cmd":"true","env":{"A=B":"x"}}`, []string{api.CodeRequestInvalid}},
+		{"no such folder", "POST", in + "/exec", `{"cmd":"true","cwd":"/none"}`, []string{api.CodeRequestInvalid, api.CodeFileNotFound}},
+		{"folder that is none", "POST", in + "/contexts", `{"cwd":"/etc/passwd"}`, []string{api.CodeFileNotFound, api.CodeFileNotDirectory}},
+		{"folder that is not there", "POST", in + "/contexts", `{"cwd":"/none"}`, []string{api.CodeFileNotFound}},
+		{"no such program", "POST", in + "/exec", `{"argv":["/none"]}`, []string{api.CodeRequestInvalid, api.CodeFileNotFound}},
+		{"language", "POST", in + "/contexts", `{"language":"` + strings.Repeat("x", 100_000) + `"}`, []string{api.CodeContextUnsupportedLanguage}},
+		{"half a cell", "POST", in + "/contexts/" + p.kernel + "/executions", `{"code":"print(\ud83d)"}`, []string{api.CodeRequestBadJSON}},
+		{"whole pair", "POST", in + "/contexts/" + p.kernel + "/executions", `{"code":"print('\ud83d\ude00')"}`, nil},
+		{"template with dots", "POST", "/v1/sandboxes", `{"template":"../../etc"}`, []string{api.CodeTemplateNotFound}},
+		{"empty metadata name", "POST", "/v1/sandboxes", `{"template":"none","metadata":{"":""}}`, []string{api.CodeTemplateNotFound}},
+		{"write a folder", "PUT", in + "/fs?path=/etc", "x", []string{api.CodeFileIsDirectory, api.CodeFilePathInvalid}},
+		{"write to a device", "PUT", in + "/fs?path=/dev/null", "x", []string{api.CodeFilePathInvalid, api.CodeFilePermission}},
+		{"read a device", "GET", in + "/fs?path=/dev/zero", "", []string{api.CodeFilePathInvalid, api.CodeFilePermission}},
+		{"read what has no size", "GET", in + "/fs?path=/proc/self/mem", "", []string{api.CodeFilePathInvalid, api.CodeFilePermission}},
+		{"unknown stream", "GET", in + "/logs?stream=other", "", []string{api.CodeRequestInvalid}},
+		{"follow that is none", "GET", in + "/logs?follow=perhaps", "", []string{api.CodeRequestInvalid}},
+		{"no such path", "GET", "/v1/nothing", "", []string{api.CodeRequestNoSuchRoute}},
+		{"snapshot", "POST", in + "/snapshots", "{}", []string{api.CodeFeatureNotOffered}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status, body := p.Call(t, c.method, c.path, c.body)
-			if c.status == http.StatusOK {
-				if status != c.status {
-					t.Errorf("got %d %.300s, want %d", status, body, c.status)
+			if c.codes == nil {
+				if status != http.StatusOK {
+					t.Errorf("got %d %.300s, want 200", status, body)
 				}
 				return
 			}

@@ -28,12 +28,7 @@ _DOCUMENTED = {
 }
 
 # Cases that fail, with the cause. One that passes must be taken off the list.
-_COLD_TRACEBACK = "the first traceback of a machine takes longer than the grace, so the kernel is killed"
-_KNOWN_FAILURES = {
-    "stream-endless-output": _COLD_TRACEBACK,
-    "timeout-then-next-cell": _COLD_TRACEBACK,
-    "kernel-death-out-of-memory": "the VMM's cgroup counts guest memory twice and the host kills the whole machine",
-}
+_KNOWN_FAILURES: dict[str, str] = {}
 
 
 def test_case(case: dict[str, Any], server: Client, request: pytest.FixtureRequest) -> None:

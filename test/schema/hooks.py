@@ -17,6 +17,9 @@ _REAL = {
     "session": os.environ["PANDASTACK_TEST_CONTEXT"],
 }
 
+# Each context takes memory of the machine, so only so many calls may make one.
+_made = iter(range(12))
+
 
 @schemathesis.hook
 def before_call(context: schemathesis.HookContext, case: schemathesis.Case, kwargs: Any) -> None:
@@ -36,13 +39,19 @@ def _places(case: schemathesis.Case) -> dict[str, Any]:
         return {name: "gone" if value == _REAL.get(name) else value for name, value in given.items()}
     if zlib.crc32(repr(given).encode("utf-8", "replace")) % 4 == 0:
         return given
+    makes_context = case.method.upper() == "POST" and case.path.endswith(("/contexts", "/sessions"))
+    if makes_context and next(_made, None) is None:
+        return given
     return {name: _REAL.get(name, value) for name, value in given.items()}
 
 
 def _patient(case: schemathesis.Case) -> dict[str, Any]:
     name, least = {
-        "lifecycle": ("ttl_seconds", 0), "exec": ("timeout_seconds", 2), "stream": ("timeout_seconds", 2),
-        "executions": ("timeout_seconds", 5), "run": ("timeout_ms", 5000),
+        "lifecycle": ("ttl_seconds", 0),
+        "exec": ("timeout_seconds", 2),
+        "stream": ("timeout_seconds", 2),
+        "executions": ("timeout_seconds", 5),
+        "run": ("timeout_ms", 5000),
     }.get(case.path.rsplit("/", 1)[-1], ("", 0))
     if name and _plain(case.body.get(name, 0)):
         return {**case.body, name: least}
