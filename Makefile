@@ -15,7 +15,8 @@ build: guest ## the one binary, and the Python wheel
 	@scripts/wheel.sh
 
 guest:
-	CGO_ENABLED=0 GOOS=linux GOARCH=amd64 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(GUEST) ./cmd/pandastack-guest
+	@# Without version and commit in it: templates are baked again whenever the agent's bytes change.
+	CGO_ENABLED=0 GOOS=linux GOARCH=amd64 go build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o $(GUEST) ./cmd/pandastack-guest
 
 setup:
 	@scripts/setup.sh

@@ -34,6 +34,8 @@ const (
 	CodeSandboxCapacity = "sandbox.capacity"
 	// No context of this sandbox has this id.
 	CodeContextNotFound = "context.not_found"
+	// The sandbox has as many contexts as it may have (32).
+	CodeContextLimit = "context.limit"
 	// The template has no kernel for this language.
 	CodeContextUnsupportedLanguage = "context.unsupported_language"
 	// No execution has this id, or it is too old.
@@ -100,6 +102,7 @@ func Codes() []Code {
 		{CodeSandboxStartFailed, 500, "See the console log named in the message; 'pandastack doctor' checks this host.", "The virtual machine did not come up."},
 		{CodeSandboxCapacity, 503, "Delete sandboxes that are not needed, or try again after the seconds in Retry-After.", "This node has no room for another sandbox."},
 		{CodeContextNotFound, 404, "Create one with POST …/contexts; its id is in the answer.", "No context of this sandbox has this id."},
+		{CodeContextLimit, 409, "Delete contexts that are not needed, or create another sandbox.", "The sandbox has as many contexts as it may have (32)."},
 		{CodeContextUnsupportedLanguage, 422, "Contexts speak python, in templates that have it, such as code-interpreter; in others, such as base, use exec and files.", "The template has no kernel for this language."},
 		{CodeExecutionNotFound, 404, "A sandbox keeps the latest 256 executions.", "No execution has this id, or it is too old."},
 		{CodeExecutionTimeout, 504, "Give a larger timeout_ms; the context was interrupted and can be used again.", "repl/sessions only: the cell ran into its timeout."},

@@ -34,6 +34,20 @@ func TestCellsShareState(t *testing.T) {
 	}
 }
 
+func TestKernelsAreLimited(t *testing.T) {
+	a := startPython(t)
+	const limit = 32
+	for n := range limit {
+		a.kernel(t, "many-"+strconv.Itoa(n))
+	}
+	_, err := a.CreateKernel(deadline(t), guestproto.KernelRequest{ID: "one-more", Language: "python"})
+	wantCode(t, err, guestproto.CodeLimit)
+	if err := a.DeleteKernel(deadline(t), "many-0"); err != nil {
+		t.Fatal(err)
+	}
+	a.kernel(t, "one-more")
+}
+
 func TestKernelRequestsThatAreRefused(t *testing.T) {
 	a := startPython(t)
 	a.kernel(t, "k")

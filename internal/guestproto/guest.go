@@ -327,6 +327,7 @@ const (
 	CodePermission  = "permission"  // 403
 	CodeNoSpace     = "no_space"    // 507
 	CodeUnsupported = "unsupported" // 501
+	CodeLimit       = "limit"       // 409: as many as there may be
 	CodeInternal    = "internal"    // 500
 	// CodeBroken is not the agent's: the stream to it broke during the call.
 	CodeBroken = "broken" // 502

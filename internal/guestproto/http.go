@@ -58,6 +58,7 @@ var codeStatus = map[string]int{
 	CodePermission:  http.StatusForbidden,
 	CodeNoSpace:     http.StatusInsufficientStorage,
 	CodeUnsupported: http.StatusNotImplemented,
+	CodeLimit:       http.StatusConflict,
 	CodeInternal:    http.StatusInternalServerError,
 	CodeBroken:      http.StatusBadGateway,
 }

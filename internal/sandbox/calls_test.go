@@ -278,6 +278,7 @@ func TestRefusalsOfTheAgent(t *testing.T) {
 		{aboutContext, guestproto.CodeNotFound, api.CodeContextNotFound},
 		{aboutNewContext, guestproto.CodeUnsupported, api.CodeContextUnsupportedLanguage},
 		{aboutContext, guestproto.CodeInvalid, api.CodeRequestInvalid},
+		{aboutNewContext, guestproto.CodeLimit, api.CodeContextLimit},
 		{aboutNewContext, guestproto.CodeNotFound, api.CodeFileNotFound},
 		{aboutFile, guestproto.CodeInternal, api.CodeFilePathInvalid},
 		{aboutExecution, guestproto.CodeNotFound, api.CodeExecutionNotFound},

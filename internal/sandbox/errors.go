@@ -45,6 +45,8 @@ func codeOf(about subject, code string) string {
 		return api.CodeFilePathInvalid
 	case guestproto.CodePermission:
 		return api.CodeFilePermission
+	case guestproto.CodeLimit:
+		return api.CodeContextLimit
 	case guestproto.CodeNoSpace:
 		return api.CodeFileNoSpace
 	case guestproto.CodeInvalid:

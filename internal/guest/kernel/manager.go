@@ -214,6 +214,10 @@ func (m *Manager) waiting() *kernel {
 // HasSpare says whether a warmed kernel waits to be claimed.
 func (m *Manager) HasSpare() bool { return m.waiting() != nil }
 
+// maxKernels bounds the kernels of a machine, each of which takes 10 MB and more: a
+// machine full of them has no memory left to fork another one or to end one.
+const maxKernels = 32
+
 // Create implements guestproto.Guest.CreateKernel.
 func (m *Manager) Create(ctx context.Context, req guestproto.KernelRequest) (guestproto.Kernel, error) {
 	if err := m.check(&req); err != nil {
@@ -223,6 +227,10 @@ func (m *Manager) Create(ctx context.Context, req guestproto.KernelRequest) (gue
 	if _, taken := m.kernels[req.ID]; taken || m.closed {
 		m.mu.Unlock()
 		return guestproto.Kernel{}, guestproto.Errorf(guestproto.CodeExists, "kernel %.80q exists", req.ID)
+	}
+	if len(m.kernels) >= maxKernels {
+		m.mu.Unlock()
+		return guestproto.Kernel{}, guestproto.Errorf(guestproto.CodeLimit, "%d kernels are there, as many as may be", maxKernels)
 	}
 	m.kernels[req.ID] = nil
 	spare := m.spare
