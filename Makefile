@@ -7,7 +7,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 GUEST   := internal/app/embedded/pandastack-guest
 BIN     := bin/pandastack
 
-.PHONY: build demo test check bench clean setup guest generate fuzz
+.PHONY: build demo test check bench clean setup guest generate soak fuzz
 
 build: guest ## the one binary, and the Python wheel
 	@mkdir -p bin
@@ -35,6 +35,10 @@ bench: ## prints NAME VALUE UNIT lines and writes bench/results.json; ONLY=regex
 
 fuzz: ## every fuzz target for SECONDS each
 	@scripts/fuzz.sh $(or $(SECONDS),10)
+
+soak: build ## 8 clients create, use and delete sandboxes for SECONDS (300)
+	@scripts/python-env.sh build/demo sdk/python/pyproject.toml -- -e sdk/python
+	@scripts/with-server.sh build/demo/bin/python test/soak/soak.py $(or $(SECONDS),300)
 
 generate: ## files made from others: OpenAPI, error codes, the sync half of the SDK
 	go generate ./...

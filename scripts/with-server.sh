@@ -27,6 +27,8 @@ for _ in $(seq 600); do
   kill -0 "$server" 2>/dev/null || { echo "the server did not start" >&2; exit 1; }
   sleep 0.1
 done
+PANDASTACK_SERVER_PID=$server
+export PANDASTACK_SERVER_PID
 PANDASTACK_API=$(sed -n 's/^listening on *//p' "$data/server.log") PANDASTACK_API_KEY=$(cat "$data/key")
 export PANDASTACK_API PANDASTACK_API_KEY
 "$@"
