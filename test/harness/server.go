@@ -62,10 +62,11 @@ func Start(t testing.TB, dir string, environment ...string) *Server {
 	return s
 }
 
-// command is one of the program's on a data directory and a free port.
+// command is one of the program's on a data directory and a free port. No machine
+// waits ready unless environment asks for it: tests count machines.
 func command(dir string, environment []string, args ...string) *exec.Cmd {
 	cmd := exec.Command(Binary(), append(args, "--data-dir", dir)...)
-	cmd.Env = append(append(os.Environ(), "PANDASTACK_LISTEN=127.0.0.1:0"), environment...)
+	cmd.Env = append(append(os.Environ(), "PANDASTACK_LISTEN=127.0.0.1:0", "PANDASTACK_POOL_MAX=0"), environment...)
 	return cmd
 }
 
