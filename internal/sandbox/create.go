@@ -44,13 +44,13 @@ func (s *Service) Create(ctx context.Context, req api.CreateSandbox) (panda.Sand
 	if err := checkCreate(req); err != nil {
 		return panda.Sandbox{}, err
 	}
-	if sizeOf(req) == (Size{}) { // no other size is kept ready
-		s.arrived(req.Template)
-	}
 	record, err := s.createSomehow(ctx, req)
 	if err != nil {
 		s.observeNotStarted(ctx, err)
 		return panda.Sandbox{}, err
+	}
+	if sizeOf(req) == (Size{}) { // no other size is kept ready
+		s.arrived(req.Template)
 	}
 	s.cfg.Observer.SandboxStarted(record.Start)
 	s.cfg.Log.Info("sandbox created", "start", record.Start.Kind, logkey.Sandbox, record.ID, logkey.Template, record.Template, logkey.MS, record.Start.TotalMS)
