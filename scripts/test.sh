@@ -24,7 +24,9 @@ if [ -z "${PANDASTACK_SHARED:-}" ] && [ -d ../shared/cases ]; then
   export PANDASTACK_SHARED
 fi
 
-scripts/setup.sh fonts-wqy-microhei fonts-symbola
+more=(fonts-wqy-microhei fonts-symbola curl)
+command -v node >/dev/null || more+=(nodejs npm) # for the published TypeScript client
+scripts/setup.sh "${more[@]}"
 make -s build
 scripts/python-env.sh build/test sdk/python/pyproject.toml test/requirements.txt -- -e 'sdk/python[test]' -r test/requirements.txt
 py=$PWD/build/test/bin/python
