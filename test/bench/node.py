@@ -59,7 +59,7 @@ def serving(program: str, data: Path) -> Iterator[Client]:
     log = data / "server.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [program, "serve", "--listen", "127.0.0.1:0", "--data-dir", str(data)],
+            [program, "serve", "--listen", "127.0.0.1:0", "--data-dir", str(data), "--pool-max", "0"],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
