@@ -32,7 +32,6 @@ const (
 type pool struct {
 	ready    map[string][]*ready
 	arrivals map[string][]time.Time // of the last arrivalMemory at most, the latest last
-	making   string                 // template of the one being made
 	takes    time.Duration          // how long making one took, on average
 	kick     chan struct{}
 }
@@ -192,13 +191,9 @@ func (s *Service) nextWanted(ctx context.Context) string {
 
 func (s *Service) fillOne(ctx context.Context, name string) error {
 	began := time.Now()
-	s.mu.Lock()
-	s.pool.making = name
-	s.mu.Unlock()
 	r, err := s.makeReady(ctx, name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pool.making = ""
 	if err != nil {
 		return err
 	}
