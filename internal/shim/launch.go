@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -162,18 +161,3 @@ func isVMM(args []string, id string) bool {
 }
 
 var _ Starter = (*Launcher)(nil)
-
-// Dirs lists the run folders below parent, for a server that starts.
-func Dirs(parent string) ([]string, error) {
-	entries, err := os.ReadDir(parent)
-	if err != nil {
-		return nil, err
-	}
-	var dirs []string
-	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
-			dirs = append(dirs, filepath.Join(parent, e.Name()))
-		}
-	}
-	return dirs, nil
-}
