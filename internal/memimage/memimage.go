@@ -90,6 +90,11 @@ func Save(mem *os.File, path string) (err error) {
 // zero pages as holes.
 func copyData(to, from *os.File, size int64) error {
 	buf := make([]byte, chunk)
+	return eachExtent(from, size, func(start, end int64) error { return copyRange(to, from, start, end, buf) })
+}
+
+// eachExtent calls f with the ranges of a file that are not holes.
+func eachExtent(from *os.File, size int64, f func(start, end int64) error) error {
 	for at := int64(0); at < size; {
 		start, err := unix.Seek(int(from.Fd()), at, unix.SEEK_DATA)
 		if errors.Is(err, unix.ENXIO) {
@@ -102,7 +107,7 @@ func copyData(to, from *os.File, size int64) error {
 		if err != nil {
 			return err
 		}
-		if err := copyRange(to, from, start, end, buf); err != nil {
+		if err := f(start, end); err != nil {
 			return err
 		}
 		at = end

@@ -108,6 +108,11 @@ func (c *Client) Save(ctx context.Context, memory, state string) (s State, err e
 	return s, c.call(ctx, http.MethodPost, "/save", saveRequest{memory, state}, &s)
 }
 
+// Capture writes what the machine is into req.Dir.
+func (c *Client) Capture(ctx context.Context, req CaptureRequest) (got Capture, err error) {
+	return got, c.call(ctx, http.MethodPost, "/capture", req, &got)
+}
+
 // Close ends the VMM and the shim and returns when both are gone.
 func (c *Client) Close(ctx context.Context) error {
 	err := c.call(ctx, http.MethodPost, "/close", nil, nil)

@@ -52,11 +52,16 @@ type process struct {
 	ended chan struct{} // closed when there is no machine any more
 	close chan struct{} // closed by the close call: the process is to end
 
-	mu      sync.Mutex
+	acts sync.Mutex // one act on the machine at a time; it comes before mu
+	mu   sync.Mutex
+	// Guarded by mu until the start is over, and but for state not changed later.
 	state   State
 	machine vmm.Machine
 	memory  *os.File // of a booted machine, shared with it
+	lowest  lowest   // of a restored machine
 	guest   *guestproto.Client
+
+	base *memimage.Layer // the latest whole layer, for captures to write less; guarded by acts
 }
 
 // Main is the shim process of the run folder dir. It serves until it is told
@@ -186,6 +191,9 @@ func (p *process) tryStart(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := p.keepBase(); err != nil {
+		return err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.state.Key = key
@@ -298,7 +306,9 @@ func (p *process) machineSpec(ctx context.Context) (vmm.Spec, *inputs, error) {
 	if s.State != "" {
 		spec.Memory = os.NewFile(fdMemory, "memory")
 		in.files = append(in.files, spec.Memory)
-		return spec, in, nil
+		spec.Fill = p.fill
+		p.lowest, err = mapLowest(spec.Memory, int64(s.MemoryMB)<<20)
+		return spec, in, err
 	}
 	if in.memory, err = memimage.New(vmm.MemoryName, int64(s.MemoryMB)<<20); err != nil {
 		return spec, in, err

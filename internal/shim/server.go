@@ -22,6 +22,7 @@ import (
 //	POST /stop             State
 //	POST /cont             guestproto.ResumeRequest -> guestproto.ResumeReport
 //	POST /save             saveRequest -> State
+//	POST /capture          CaptureRequest -> Capture
 //	POST /close            State; the process then ends
 const guestPrefix = "/guest"
 
@@ -45,6 +46,7 @@ func (p *process) handler() http.Handler {
 	mux.HandleFunc("POST /stop", handle(p.stop))
 	mux.HandleFunc("POST /cont", handle(p.cont))
 	mux.HandleFunc("POST /save", handle(p.save))
+	mux.HandleFunc("POST /capture", handle(p.capture))
 	mux.HandleFunc("POST /close", p.serveClose)
 	mux.Handle(guestPrefix+"/", http.StripPrefix(guestPrefix, http.HandlerFunc(p.serveGuest)))
 	return mux
@@ -121,61 +123,79 @@ func answer(w http.ResponseWriter, status int, v any) {
 }
 
 func (p *process) stop(ctx context.Context, _ struct{}) (State, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.state, p.stopLocked(ctx)
+	p.acts.Lock()
+	defer p.acts.Unlock()
+	_, err := p.halt(ctx)
+	return p.snapshot(), err
 }
 
-func (p *process) stopLocked(ctx context.Context) error {
-	switch p.state.Phase {
+// halt stops the machine and says whether it ran. The caller holds acts.
+func (p *process) halt(ctx context.Context) (ran bool, err error) {
+	switch p.snapshot().Phase {
 	case PhaseStopped:
-		return nil
+		return false, nil
 	case PhaseRunning:
 		if err := p.machine.Stop(ctx); err != nil {
-			return err
+			return false, err
 		}
-		p.state.Phase = PhaseStopped
-		return nil
+		p.setPhase(PhaseRunning, PhaseStopped)
+		return true, nil
 	}
-	return errNoMachine
+	return false, errNoMachine
+}
+
+// setPhase is of no effect on a machine that ended meanwhile.
+func (p *process) setPhase(from, to string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state.Phase == from {
+		p.state.Phase = to
+	}
 }
 
 func (p *process) cont(ctx context.Context, req guestproto.ResumeRequest) (guestproto.ResumeReport, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.state.Phase != PhaseStopped && p.state.Phase != PhaseRunning {
+	p.acts.Lock()
+	defer p.acts.Unlock()
+	return p.goOn(ctx, req)
+}
+
+// goOn lets the machine run and resumes its agent. The caller holds acts.
+func (p *process) goOn(ctx context.Context, req guestproto.ResumeRequest) (guestproto.ResumeReport, error) {
+	if phase := p.snapshot().Phase; phase != PhaseStopped && phase != PhaseRunning {
 		return guestproto.ResumeReport{}, errNoMachine
 	}
 	p.setNice(p.machine.PID(), 0)
 	if err := p.machine.Cont(ctx); err != nil {
 		return guestproto.ResumeReport{}, err
 	}
-	p.state.Phase = PhaseRunning
+	p.setPhase(PhaseStopped, PhaseRunning)
 	if req.WallClockNS == 0 {
 		req.WallClockNS = time.Now().UnixNano()
 	}
 	report, err := p.guest.Resume(ctx, req)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.state.Report = report
 	return report, err
 }
 
 // save writes the whole memory of a machine that booted, and its device state.
 func (p *process) save(ctx context.Context, req saveRequest) (State, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.acts.Lock()
+	defer p.acts.Unlock()
 	if p.memory == nil {
-		return p.state, errors.New("only a machine that booted can be saved whole")
+		return p.snapshot(), errors.New("only a machine that booted can be saved whole")
 	}
-	if err := p.stopLocked(ctx); err != nil {
-		return p.state, err
+	if _, err := p.halt(ctx); err != nil {
+		return p.snapshot(), err
 	}
 	if err := p.saveState(ctx, req.State); err != nil {
-		return p.state, err
+		return p.snapshot(), err
 	}
 	if err := memimage.Save(p.memory, req.Memory); err != nil {
-		return p.state, err
+		return p.snapshot(), err
 	}
-	return p.state, durable.SyncDir(filepath.Dir(req.Memory))
+	return p.snapshot(), durable.SyncDir(filepath.Dir(req.Memory))
 }
 
 func (p *process) saveState(ctx context.Context, path string) error {

@@ -31,6 +31,11 @@ type Spec struct {
 	// State is the device state to restore; "" boots. A restored machine maps
 	// the memory handed to Launch.
 	State string `json:"state"`
+	// Layers are memory layers (package memimage) over that memory, the lowest
+	// first, of one that was captured. Lowest names the memory itself; it is what
+	// the first layer's parent must be.
+	Layers []string `json:"layers,omitempty"`
+	Lowest string   `json:"lowest"`
 	// Resume is sent to the agent once it says hello. WallClockNS 0 means now.
 	Resume guestproto.ResumeRequest `json:"resume"`
 
@@ -90,6 +95,10 @@ type Machine interface {
 	// Save stops the machine for good measure and writes its memory (sparse) and
 	// device state to two new files, fsynced. The machine stays stopped.
 	Save(ctx context.Context, memory, state string) (State, error)
+	// Capture writes all that the machine is at one moment into req.Dir; see
+	// CaptureRequest. On error the machine goes on as before and nothing is left
+	// in req.Dir.
+	Capture(ctx context.Context, req CaptureRequest) (Capture, error)
 	// Close ends the VMM and the shim and returns when both are gone. The run
 	// folder stays. It is fine on one that ended.
 	Close(ctx context.Context) error

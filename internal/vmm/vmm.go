@@ -57,8 +57,10 @@ type Spec struct {
 	Memory       *os.File
 	MemoryShared bool
 
-	// State is the device state to restore, or nil to boot.
+	// State is the device state to restore, or nil to boot. Fill, if there is one,
+	// is called before State is loaded: the guest's memory may still be written.
 	State *os.File
+	Fill  func(Mapping) error
 
 	Jail Jail
 }

@@ -187,6 +187,15 @@ func (m *machine) begin(ctx context.Context, spec vmm.Spec, hosts hostEnds) (err
 	if spec.State == nil {
 		return nil
 	}
+	if spec.Fill != nil {
+		mapping, err := m.Memory()
+		if err == nil {
+			err = spec.Fill(mapping)
+		}
+		if err != nil {
+			return fmt.Errorf("fill the memory: %w", err)
+		}
+	}
 	return m.loadState(ctx, spec.State)
 }
 

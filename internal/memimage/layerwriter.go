@@ -1,0 +1,172 @@
+package memimage
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// packers is how many blocks are compressed at once.
+const packers = 2
+
+// LayerWriter writes a layer file. It is for one goroutine. What it has not
+// finished it removes.
+type LayerWriter struct {
+	Header
+	Fleeting bool // Finish need not make it durable
+
+	path string
+	file *os.File
+	enc  *zstd.Encoder
+	head []byte
+	at   int64
+
+	last    int64 // page
+	raw     []byte
+	pending []chan packed // blocks under way, the oldest first
+	blocks  []block
+	entries []indexEntry
+}
+
+type packed struct {
+	data  []byte
+	pages int
+}
+
+// CreateLayer begins a new file at path.
+func CreateLayer(path string, h Header) (_ *LayerWriter, err error) {
+	h.Version = layerVersion
+	head, err := json.Marshal(h)
+	if err != nil {
+		return nil, err
+	}
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(packers),
+		zstd.WithWindowSize(blockPages*page), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, errors.Join(err, enc.Close())
+	}
+	w := &LayerWriter{Header: h, path: path, file: f, enc: enc, head: head, last: -1}
+	fixed := binary.LittleEndian.AppendUint32([]byte(layerMagic), uint32(len(head)))
+	if err := w.write(append(fixed, head...)); err != nil {
+		return nil, errors.Join(err, w.Abort())
+	}
+	return w, nil
+}
+
+func (w *LayerWriter) write(data []byte) error {
+	n, err := w.file.Write(data)
+	w.at += int64(n)
+	return err
+}
+
+// Add takes the next page; numbers ascend. data may be used again afterwards.
+func (w *LayerWriter) Add(number int64, data []byte) error {
+	if number <= w.last || (number+1)*page > w.Size || len(data) != page {
+		return fmt.Errorf("page %d of %d bytes does not follow page %d of a memory of %d", number, len(data), w.last, w.Size)
+	}
+	w.last = number
+	e := indexEntry{number, hashPage(data)}
+	w.entries = append(w.entries, e)
+	if e.hash == zeroHash {
+		return nil
+	}
+	w.raw = append(w.raw, data...)
+	if len(w.raw) == blockPages*page {
+		return w.pack()
+	}
+	return nil
+}
+
+// pack gives the collected pages to a packer of their own, and waits for the
+// oldest where there are too many.
+func (w *LayerWriter) pack() error {
+	raw := w.raw
+	w.raw = make([]byte, 0, blockPages*page)
+	done := make(chan packed, 1)
+	go func() { done <- packed{w.enc.EncodeAll(raw, make([]byte, 0, len(raw)/2)), len(raw) / page} }()
+	w.pending = append(w.pending, done)
+	if len(w.pending) >= packers {
+		return w.flush()
+	}
+	return nil
+}
+
+// flush writes the oldest block.
+func (w *LayerWriter) flush() error {
+	p := <-w.pending[0]
+	w.pending = w.pending[1:]
+	w.blocks = append(w.blocks, block{w.at, uint32(len(p.data)), crc32.Checksum(p.data, castagnoli), p.pages})
+	return w.write(p.data)
+}
+
+// Pages says how many there are so far.
+func (w *LayerWriter) Pages() int { return len(w.entries) }
+
+// Finish writes what is left, makes the file durable and closes it. On error the
+// file is gone.
+func (w *LayerWriter) Finish() (digest string, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Abort())
+		}
+	}()
+	if len(w.raw) > 0 {
+		if err := w.pack(); err != nil {
+			return "", err
+		}
+	}
+	for len(w.pending) > 0 {
+		if err := w.flush(); err != nil {
+			return "", err
+		}
+	}
+	index := w.index()
+	sum := layerDigest(w.head, index)
+	foot := binary.LittleEndian.AppendUint64(nil, uint64(w.at))
+	foot = binary.LittleEndian.AppendUint64(foot, uint64(len(index)))
+	foot = append(append(foot, sum[:]...), layerMagic...)
+	err = errors.Join(w.write(index), w.write(foot))
+	if err == nil && !w.Fleeting {
+		err = w.file.Sync()
+	}
+	if err := errors.Join(err, w.file.Close(), w.enc.Close()); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum[:]), nil
+}
+
+func (w *LayerWriter) index() []byte {
+	out := binary.LittleEndian.AppendUint32(nil, uint32(len(w.blocks)))
+	out = binary.LittleEndian.AppendUint32(out, uint32(len(w.entries)))
+	for _, b := range w.blocks {
+		out = binary.LittleEndian.AppendUint64(out, uint64(b.offset))
+		out = binary.LittleEndian.AppendUint32(out, b.length)
+		out = binary.LittleEndian.AppendUint32(out, b.crc)
+		out = binary.LittleEndian.AppendUint32(out, uint32(b.entries))
+	}
+	for _, e := range w.entries {
+		out = binary.LittleEndian.AppendUint32(out, uint32(e.page))
+		out = append(out, e.hash[:]...)
+	}
+	return out
+}
+
+// Abort removes the file.
+func (w *LayerWriter) Abort() error {
+	for _, p := range w.pending {
+		<-p
+	}
+	w.pending = nil
+	_ = w.file.Close() // perhaps closed already
+	return errors.Join(w.enc.Close(), os.Remove(w.path))
+}
