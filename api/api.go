@@ -69,6 +69,7 @@ type Start struct {
 	Kind    string  `json:"kind" enum:"ready,restored,booted"`
 	TotalMS float64 `json:"total_ms"`
 	Steps   []Step  `json:"steps"`
+	Lost    string  `json:"lost,omitempty" enum:"memory" doc:"what the sandbox had before and has no more: its machine ended and was booted from its disk"`
 }
 
 // Step is one named part of a start.
@@ -90,7 +91,7 @@ type CreateSandbox struct {
 	FromSnapshot       string `json:"from_snapshot,omitempty" doc:"id or name of a snapshot to go on from, with its template and size"`
 	IdleTimeoutSeconds int    `json:"idle_timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"on_timeout happens when nothing has run in it for so long; 0 means never"`
 	OnTimeout          string `json:"on_timeout,omitempty" enum:"kill,hibernate" default:"kill" doc:"what happens at the end of a time to live or of an idle time"`
-	AutoWake           bool   `json:"auto_wake,omitempty" doc:"the next call wakes it from hibernation"`
+	AutoWake           *bool  `json:"auto_wake,omitempty" default:"true" doc:"the next call wakes it from hibernation"`
 }
 
 // Lifecycle says when a sandbox ends by itself.

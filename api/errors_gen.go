@@ -74,6 +74,16 @@ const (
 	CodeHostPortInUse = "host.port_in_use"
 	// A flag, environment variable or key of the configuration file has a value that cannot be.
 	CodeHostBadConfig = "host.bad_config"
+	// The sandbox stands still in memory, and the call needs it to run.
+	CodeSandboxPaused = "sandbox.paused"
+	// The sandbox is on disk, and does not wake by itself (auto_wake is false) or went there during the call.
+	CodeSandboxHibernated = "sandbox.hibernated"
+	// No snapshot has this id or name.
+	CodeSnapshotNotFound = "snapshot.not_found"
+	// Another snapshot has this name.
+	CodeSnapshotNameTaken = "snapshot.name_taken"
+	// A saved memory is not what was written; the server's log names the file.
+	CodeSnapshotDamaged = "snapshot.damaged"
 	// A snapshot was made for another VMM, CPU or memory size.
 	CodeSnapshotHostMismatch = "snapshot.host_mismatch"
 	// A known call of PandaStack's API that this server does not offer yet.
@@ -98,7 +108,7 @@ func Codes() []Code {
 		{CodeRequestMethodNotAllowed, 405, "See /openapi.json for the methods of this path.", "The path exists, but not with this method."},
 		{CodeSandboxNotFound, 404, "It was deleted, or ran out of its time to live; 'pandastack sandbox ls' lists those alive.", "No sandbox has this id."},
 		{CodeSandboxNotRunning, 409, "Only a running sandbox can do this; see its 'status'.", "The sandbox is in a state that does not allow the call."},
-		{CodeSandboxFailed, 410, "Its machine is gone with the memory; delete it and create another.", "The sandbox's virtual machine ended unexpectedly."},
+		{CodeSandboxFailed, 410, "Its machine is gone with the memory; its next call boots it from its disk.", "The sandbox's virtual machine ended unexpectedly."},
 		{CodeSandboxStartFailed, 500, "See the console log named in the message; 'pandastack doctor' checks this host.", "The virtual machine did not come up."},
 		{CodeSandboxCapacity, 503, "Delete sandboxes that are not needed, or try again after the seconds in Retry-After.", "This node has no room for another sandbox."},
 		{CodeContextNotFound, 404, "Create one with POST …/contexts; its id is in the answer.", "No context of this sandbox has this id."},
@@ -122,7 +132,12 @@ func Codes() []Code {
 		{CodeHostDataDirUnusable, 500, "Give a folder this user may write to with --data-dir, or run with sudo.", "The data directory cannot be made or written."},
 		{CodeHostPortInUse, 503, "Stop what listens there, or choose another with --listen HOST:PORT; port 0 takes a free one.", "The address to listen on is taken."},
 		{CodeHostBadConfig, 500, "'pandastack serve --help' lists the settings.", "A flag, environment variable or key of the configuration file has a value that cannot be."},
-		{CodeSnapshotHostMismatch, 409, "The template is rebaked for this host by 'pandastack template build NAME'.", "A snapshot was made for another VMM, CPU or memory size."},
+		{CodeSandboxPaused, 409, "Let it go on with POST …/resume.", "The sandbox stands still in memory, and the call needs it to run."},
+		{CodeSandboxHibernated, 409, "Wake it with POST …/wake; a cell that was running goes on then.", "The sandbox is on disk, and does not wake by itself (auto_wake is false) or went there during the call."},
+		{CodeSnapshotNotFound, 404, "'pandastack snapshot ls' lists the snapshots of this server.", "No snapshot has this id or name."},
+		{CodeSnapshotNameTaken, 409, "Choose another name, or delete that snapshot.", "Another snapshot has this name."},
+		{CodeSnapshotDamaged, 500, "A hibernated sandbox can still be woken from its disk: POST …/wake with {\"from\": \"disk\"}.", "A saved memory is not what was written; the server's log names the file."},
+		{CodeSnapshotHostMismatch, 409, "Use it on a host like the one it was made on. A hibernated sandbox can be woken from its disk: POST …/wake with {\"from\": \"disk\"}.", "A snapshot was made for another VMM, CPU or memory size."},
 		{CodeFeatureNotOffered, 501, "See docs/api.md for what this server offers.", "A known call of PandaStack's API that this server does not offer yet."},
 		{CodeGuestUnreachable, 502, "Its machine does not answer; look at 'pandastack sandbox get ID'.", "The sandbox's agent did not answer."},
 		{CodeInternal, 500, "This is a fault of the server; its log has the cause under the request id.", "An unexpected error."},

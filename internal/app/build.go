@@ -12,6 +12,7 @@ import (
 	"pandastack/api"
 	"pandastack/internal/cli"
 	"pandastack/internal/panda"
+	"pandastack/internal/store"
 	"pandastack/internal/store/sqlstore"
 	"pandastack/internal/template"
 )
@@ -121,17 +122,28 @@ func collect(ctx context.Context, cfg Config, b *template.Builder) (template.Rem
 		return template.Removed{}, err
 	}
 	defer records.Close()
-	boxes, err := records.Sandboxes().List(ctx)
+	keys, err := warmKeys(ctx, records)
 	if err != nil {
 		return template.Removed{}, err
 	}
-	return b.GC(ctx, warmKeys(boxes))
+	return b.GC(ctx, keys)
 }
 
-func warmKeys(boxes []panda.Sandbox) []string {
-	keys := make([]string, 0, len(boxes))
+// warmKeys are the warm snapshots that sandboxes and snapshots lie on.
+func warmKeys(ctx context.Context, records store.Store) (keys []string, err error) {
+	boxes, err := records.Sandboxes().List(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, box := range boxes {
 		keys = append(keys, box.WarmKey)
 	}
-	return keys
+	snapshots, err := records.Snapshots().List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, sn := range snapshots {
+		keys = append(keys, sn.WarmKey)
+	}
+	return keys, nil
 }

@@ -130,14 +130,40 @@ func ensureWith(builder *template.Builder, log *slog.Logger) ensureFunc {
 		if err != nil {
 			return sandbox.Warm{}, err
 		}
-		v := warm.Manifest.Variant
-		return sandbox.Warm{
-			Key: warm.Key(), MemoryPath: warm.Memory(), StatePath: warm.State(),
-			Base: warm.Image.Base(), UpperRaw: warm.UpperRaw(), OverlaySeed: warm.Overlay(),
-			Kernel: warm.Image.Kernel(), Initrd: warm.Initrd, Cmdline: warm.Manifest.Cmdline,
-			CPUs: v.CPU, MemoryMB: v.MemoryMB, CompatKey: warm.Manifest.Compat,
-		}, nil
+		return warmOf(warm), nil
 	}
+}
+
+// warmOf is a warm snapshot as the sandbox service knows it.
+func warmOf(warm *template.Warm) sandbox.Warm {
+	v := warm.Manifest.Variant
+	return sandbox.Warm{
+		Key: warm.Key(), MemoryPath: warm.Memory(), StatePath: warm.State(),
+		Base: warm.Image.Base(), UpperRaw: warm.UpperRaw(), OverlaySeed: warm.Overlay(),
+		Kernel: warm.Image.Kernel(), Initrd: warm.Initrd, Cmdline: warm.Manifest.Cmdline,
+		CPUs: v.CPU, MemoryMB: v.MemoryMB, CompatKey: warm.Manifest.Compat,
+	}
+}
+
+// warmSnapshots is the sandbox service's view of templates.
+type warmSnapshots struct {
+	*builds
+	builder  *template.Builder
+	machines *machines
+}
+
+// Stored gives a snapshot that something saved lies on.
+func (w warmSnapshots) Stored(_ context.Context, key string) (sandbox.Warm, error) {
+	warm, err := w.builder.Stored(key)
+	if err != nil {
+		return sandbox.Warm{}, fmt.Errorf("the template's snapshot %s, which a save needs: %w", key, err)
+	}
+	return warmOf(warm), nil
+}
+
+// Fits says whether a saved machine can be loaded here.
+func (w warmSnapshots) Fits(ctx context.Context, compat string) error {
+	return w.machines.fits(ctx, compat)
 }
 
 // fitsHost refuses a size that this machine does not have, before minutes are

@@ -29,6 +29,7 @@ func (d dataDir) keyFile() string    { return d.path("key") }
 func (d dataDir) serverFile() string { return d.path("server.json") }
 func (d dataDir) store() string      { return d.path("pandastack.db") }
 func (d dataDir) runs() string       { return d.path("runs") }
+func (d dataDir) saves() string      { return d.path("saves") }
 func (d dataDir) logs() string       { return d.path("logs") }
 func (d dataDir) tmp() string        { return d.path("tmp") }
 func (d dataDir) jail() string       { return d.path("jail") }

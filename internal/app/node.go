@@ -115,8 +115,8 @@ func (n *Node) openServices(ctx context.Context) (err error) {
 	n.releases.Push(func(context.Context) error { builds.close(); return nil })
 	n.sandboxes, err = sandbox.New(sandbox.Config{
 		Store: records, Starter: n.machines.launcher,
-		Templates: builds, Memory: warmMemory{memory},
-		RunsDir: n.data.runs(), LogsDir: n.data.logs(),
+		Templates: warmSnapshots{builds, n.builder, n.machines}, Memory: warmMemory{memory},
+		RunsDir: n.data.runs(), SavesDir: n.data.saves(), LogsDir: n.data.logs(),
 		Jail: n.machines.jail, UIDs: n.uids(),
 		Limits: sandbox.Limits{Sandboxes: n.cfg.MaxSandboxes, MemoryMB: n.cfg.MemoryMB, PrivateMB: n.cfg.PrivateMB},
 		Pool:   n.pool(ctx),
@@ -132,11 +132,11 @@ func (n *Node) openServices(ctx context.Context) (err error) {
 // tidyTemplates ends what killed builds left running and frees what nobody needs,
 // before anything is started.
 func (n *Node) tidyTemplates(ctx context.Context, records *sqlstore.Store) error {
-	boxes, err := records.Sandboxes().List(ctx)
+	keys, err := warmKeys(ctx, records)
 	if err != nil {
 		return err
 	}
-	freed, err := n.builder.GC(ctx, warmKeys(boxes))
+	freed, err := n.builder.GC(ctx, keys)
 	switch {
 	case errors.Is(err, template.ErrBusy): // the build that runs is somebody's
 	case err != nil:

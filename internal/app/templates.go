@@ -8,6 +8,7 @@ import (
 	"pandastack/internal/memimage"
 	"pandastack/internal/sandbox"
 	"pandastack/internal/template"
+	"pandastack/internal/vmm"
 	"pandastack/templates"
 )
 
@@ -70,6 +71,10 @@ func decideAccelerator(ctx context.Context, cfg Config, log *slog.Logger) (*mach
 type warmMemory struct{ cache *memimage.Cache }
 
 func (w warmMemory) Open(ctx context.Context, warm sandbox.Warm) (*os.File, func(), error) {
+	if warm.MemoryPath == "" {
+		f, err := memimage.Empty(vmm.MemoryName, int64(warm.MemoryMB)<<20)
+		return f, func() { _ = f.Close() }, err
+	}
 	f, err := w.cache.Open(ctx, warm.MemoryPath)
 	return f, func() {}, err
 }

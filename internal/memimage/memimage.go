@@ -53,6 +53,20 @@ func Load(name, path string) (*os.File, error) {
 	if err := copyData(mem, in, info.Size()); err != nil {
 		return nil, errors.Join(fmt.Errorf("load %s: %w", path, err), mem.Close())
 	}
+	return seal(mem)
+}
+
+// Empty makes a sealed memory of zeros. The caller closes it.
+func Empty(name string, size int64) (*os.File, error) {
+	mem, err := New(name, size)
+	if err != nil {
+		return nil, err
+	}
+	return seal(mem)
+}
+
+// seal closes mem if it cannot.
+func seal(mem *os.File) (*os.File, error) {
 	const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
 	if _, err := unix.FcntlInt(mem.Fd(), unix.F_ADD_SEALS, seals); err != nil {
 		return nil, errors.Join(fmt.Errorf("seal: %w", err), mem.Close())

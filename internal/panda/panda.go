@@ -15,8 +15,12 @@ type Status string
 const (
 	Creating Status = "creating"
 	Running  Status = "running"
-	Stopping Status = "stopping"
-	Failed   Status = "failed"
+	// Paused has its machine, which stands still.
+	Paused Status = "paused"
+	// Hibernated has no machine: memory and disk are in Saved.
+	Hibernated Status = "hibernated"
+	Stopping   Status = "stopping"
+	Failed     Status = "failed"
 )
 
 // Sandbox is one microVM and what it was made from. It is what the store keeps.
@@ -37,11 +41,45 @@ type Sandbox struct {
 	Isolation   string
 	Accelerator string
 	Start       api.Start
+
+	FromSnapshot string        // id of the snapshot it was made from
+	ForkParent   string        // id of the sandbox it is a copy of
+	ForkTree     string        // id of the call that made the copy
+	IdleTimeout  time.Duration // 0: none
+	OnTimeout    string        // what happens at the end of TTL or IdleTimeout: kill or hibernate
+	AutoWake     bool
+	Saved        string // id of the save that a Hibernated one wakes from
 }
 
-// ExpiresAt is when the sandbox's time to live ends, or the zero time.
+// What happens to a sandbox whose time is over.
+const (
+	OnTimeoutKill      = "kill"
+	OnTimeoutHibernate = "hibernate"
+)
+
+// Snapshot is a sandbox at one moment, memory and disk, from which any number of
+// sandboxes can be made. Its ID also names its save.
+type Snapshot struct {
+	ID          string
+	Name        string // "" or unique
+	SandboxID   string
+	Template    string
+	WarmKey     string // the warm snapshot it lies on
+	CPU         int
+	MemoryMB    int
+	CreatedAt   time.Time
+	Metadata    map[string]string
+	Env         map[string]string
+	MemoryBytes int64
+	DiskBytes   int64
+	PauseMS     float64
+	TotalMS     float64
+}
+
+// ExpiresAt is when the sandbox's time to live ends, or the zero time: also for
+// one that has hibernated, if that is all that would happen.
 func (s Sandbox) ExpiresAt() time.Time {
-	if s.TTL == 0 {
+	if s.TTL == 0 || s.Status == Hibernated && s.OnTimeout == OnTimeoutHibernate {
 		return time.Time{}
 	}
 	if s.TTLFrom.IsZero() {

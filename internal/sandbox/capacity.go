@@ -9,8 +9,18 @@ import (
 	"pandastack/internal/panda"
 )
 
-// admit gives l a place and a user id, or says sandbox.capacity.
+// admit gives a new sandbox a place and a user id, or says sandbox.capacity.
 func (s *Service) admit(l *live) error {
+	if err := s.admitMachine(l); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live[l.id] = l
+	return nil
+}
+
+func (s *Service) admitMachine(l *live) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -24,7 +34,6 @@ func (s *Service) admit(l *live) error {
 		return s.fullLocked("all user ids for virtual machines are in use")
 	}
 	l.uid, l.room = uid, true
-	s.live[l.id] = l
 	return nil
 }
 
@@ -37,6 +46,19 @@ func (s *Service) admitMemory(l *live, templateMB int) error {
 		return err
 	}
 	l.memoryMB = need
+	return nil
+}
+
+// admitAgain gives a sandbox that had none a place, memory and a user id, or says
+// sandbox.capacity.
+func (s *Service) admitAgain(l *live, templateMB int) error {
+	if err := s.admitMachine(l); err != nil {
+		return err
+	}
+	if err := s.admitMemory(l, templateMB); err != nil {
+		s.vacate(l)
+		return err
+	}
 	return nil
 }
 

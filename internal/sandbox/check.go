@@ -1,6 +1,8 @@
 package sandbox
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -18,7 +20,9 @@ const (
 )
 
 func checkCreate(req api.CreateSandbox) error {
-	if err := checkTTL(req.TTLSeconds); err != nil {
+	err := errors.Join(checkWhole("ttl_seconds", req.TTLSeconds), checkWhole("idle_timeout_seconds", req.IdleTimeoutSeconds),
+		checkOnTimeout(cmp.Or(req.OnTimeout, panda.OnTimeoutKill)))
+	if err != nil {
 		return err
 	}
 	if req.CPU < 0 || req.MemoryMB < 0 {
@@ -30,9 +34,30 @@ func checkCreate(req api.CreateSandbox) error {
 	return checkEnv(req.Env)
 }
 
-func checkTTL(seconds int) error {
+func checkLifecycle(req api.SetLifecycle) error {
+	for path, seconds := range map[string]*int{"ttl_seconds": req.TTLSeconds, "idle_timeout_seconds": req.IdleTimeoutSeconds} {
+		if seconds != nil {
+			if err := checkWhole(path, *seconds); err != nil {
+				return err
+			}
+		}
+	}
+	if req.OnTimeout != nil {
+		return checkOnTimeout(*req.OnTimeout)
+	}
+	return nil
+}
+
+func checkWhole(path string, seconds int) error {
 	if seconds < 0 || float64(seconds) > longest.Seconds() {
-		return invalid("ttl_seconds", fmt.Sprintf("must be from 0 to %.0f", longest.Seconds()))
+		return invalid(path, fmt.Sprintf("must be from 0 to %.0f", longest.Seconds()))
+	}
+	return nil
+}
+
+func checkOnTimeout(what string) error {
+	if what != panda.OnTimeoutKill && what != panda.OnTimeoutHibernate {
+		return invalid("on_timeout", "must be kill or hibernate")
 	}
 	return nil
 }

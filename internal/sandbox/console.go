@@ -26,6 +26,10 @@ const (
 func (s *Service) Logs(ctx context.Context, id, stream string, follow bool, sink func(line string) error) error {
 	s.mu.Lock()
 	l := s.live[id]
+	var ended context.Context
+	if l != nil {
+		ended = l.ended
+	}
 	s.mu.Unlock()
 	if l == nil {
 		return notFound(id)
@@ -48,22 +52,23 @@ func (s *Service) Logs(ctx context.Context, id, stream string, follow bool, sink
 	}
 	defer log.Close()
 	out := &lines{sink: sink}
-	if err := l.follow(ctx, log, out, follow); err != nil {
+	if err := followLog(ctx, ended, log, out, follow); err != nil {
 		return err
 	}
 	return out.end()
 }
 
-func (l *live) follow(ctx context.Context, log io.Reader, out *lines, follow bool) error {
+// followLog copies what is there, and with follow what comes until ended is done.
+func followLog(ctx, ended context.Context, log io.Reader, out *lines, follow bool) error {
 	for {
-		last := !follow || l.ended.Err() != nil // looked at first: what is there now is then all
+		last := !follow || ended.Err() != nil // looked at first: what is there now is then all
 		if _, err := io.Copy(out, log); err != nil || last {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-l.ended.Done():
+		case <-ended.Done():
 		case <-time.After(logPoll):
 		}
 	}

@@ -1,12 +1,12 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,6 +14,7 @@ import (
 
 	"pandastack/api"
 	"pandastack/internal/guestproto"
+	"pandastack/internal/kit/clone"
 	"pandastack/internal/kit/ids"
 	"pandastack/internal/kit/logkey"
 	"pandastack/internal/kit/undo"
@@ -49,7 +50,7 @@ func (s *Service) Create(ctx context.Context, req api.CreateSandbox) (panda.Sand
 		s.observeNotStarted(ctx, err)
 		return panda.Sandbox{}, err
 	}
-	if sizeOf(req) == (Size{}) { // no other size is kept ready
+	if keptReady(req) {
 		s.arrived(req.Template)
 	}
 	s.cfg.Observer.SandboxStarted(record.Start)
@@ -66,8 +67,15 @@ func (s *Service) createSomehow(ctx context.Context, req api.CreateSandbox) (pan
 		}
 		s.cfg.Log.Warn("a ready machine was of no use", logkey.Sandbox, r.l.id, logkey.Error, err)
 	}
-	return s.create(ctx, req, s.newLive(ids.New()), func(ctx context.Context, b *birth) error { return b.run(ctx) })
+	l := s.newLive(ids.New())
+	if req.FromSnapshot != "" {
+		return s.createFromSnapshot(ctx, req, l)
+	}
+	return s.create(ctx, req, l, func(ctx context.Context, b *birth) error { return b.run(ctx, b.fromTemplate) })
 }
+
+// keptReady says whether the pool has such machines: no snapshots, no other sizes.
+func keptReady(req api.CreateSandbox) bool { return req.FromSnapshot == "" && sizeOf(req) == (Size{}) }
 
 // create makes l the sandbox by run, or undoes what run did.
 func (s *Service) create(ctx context.Context, req api.CreateSandbox, l *live, run func(context.Context, *birth) error) (_ panda.Sandbox, err error) {
@@ -120,45 +128,52 @@ func (s *Service) newBirth(l *live, req api.CreateSandbox, cancel context.Cancel
 		CPU: req.CPU, MemoryMB: req.MemoryMB,
 		CreatedAt: s.cfg.Now().UTC(), TTL: time.Duration(req.TTLSeconds) * time.Second,
 		Persistent: req.Persistent, Metadata: req.Metadata, Env: req.Env,
+		IdleTimeout: time.Duration(req.IdleTimeoutSeconds) * time.Second,
+		OnTimeout:   cmp.Or(req.OnTimeout, panda.OnTimeoutKill), AutoWake: req.AutoWake == nil || *req.AutoWake,
 	}
 	return &birth{s: s, l: l, clock: newClock(), record: l.record}
 }
 
-func (b *birth) run(ctx context.Context) error {
-	warm, err := b.reserve(ctx)
+// run starts a machine from what find gives.
+func (b *birth) run(ctx context.Context, find func(context.Context) (source, error)) error {
+	src, err := b.reserve(ctx, find)
 	if err != nil {
 		return err
 	}
 	b.write(ctx)
-	spec, err := b.prepare(ctx, warm)
+	state, err := b.launch(ctx, src)
 	if err != nil {
-		return err
-	}
-	b.clock.step("disk")
-	state, err := b.launch(ctx, spec, warm)
-	if err != nil {
-		return err
+		return startedFrom(err)
 	}
 	return b.acknowledge(ctx, state)
 }
 
-// reserve takes room on the node and makes sure of the template.
-func (b *birth) reserve(ctx context.Context) (Warm, error) {
+// reserve takes room on the node and makes sure of what the machine starts from.
+func (b *birth) reserve(ctx context.Context, find func(context.Context) (source, error)) (source, error) {
 	if err := b.s.admit(b.l); err != nil {
-		return Warm{}, err
+		return source{}, err
 	}
 	b.onUndo(b.forget)
 	b.clock.step("admit")
+	src, err := find(ctx)
+	if err != nil {
+		return source{}, err
+	}
+	if err := b.s.admitMemory(b.l, src.warm.MemoryMB); err != nil {
+		return source{}, err
+	}
+	b.record.WarmKey, b.record.CPU, b.record.MemoryMB = src.warm.Key, src.warm.CPUs, src.warm.MemoryMB
+	b.clock.step("template")
+	return src, nil
+}
+
+// fromTemplate bakes the template if it must.
+func (b *birth) fromTemplate(ctx context.Context) (source, error) {
 	warm, err := b.s.cfg.Templates.Ensure(ctx, b.record.Template, Size{CPUs: b.record.CPU, MemoryMB: b.record.MemoryMB})
 	if err != nil {
-		return Warm{}, fmt.Errorf("template %s: %w", b.record.Template, err)
+		return source{}, fmt.Errorf("template %s: %w", b.record.Template, err)
 	}
-	if err := b.s.admitMemory(b.l, warm.MemoryMB); err != nil {
-		return Warm{}, err
-	}
-	b.record.WarmKey, b.record.CPU, b.record.MemoryMB = warm.Key, warm.CPUs, warm.MemoryMB
-	b.clock.step("template")
-	return warm, nil
+	return templateSource(warm, b.l.id), nil
 }
 
 func (b *birth) forget(context.Context) error {
@@ -189,8 +204,17 @@ func (b *birth) write(ctx context.Context) {
 	})
 }
 
-// prepare makes the run folder.
-func (b *birth) prepare(ctx context.Context, warm Warm) (shim.Spec, error) {
+// launch makes the run folder and starts a machine in it.
+func (b *birth) launch(ctx context.Context, src source) (shim.State, error) {
+	spec, err := b.prepare(ctx, src)
+	if err != nil {
+		return shim.State{}, err
+	}
+	b.clock.step("disk")
+	return b.start(ctx, spec, src.warm)
+}
+
+func (b *birth) prepare(ctx context.Context, src source) (shim.Spec, error) {
 	jail, err := b.jail(ctx)
 	if err != nil {
 		return shim.Spec{}, err
@@ -203,16 +227,17 @@ func (b *birth) prepare(ctx context.Context, warm Warm) (shim.Spec, error) {
 	if err := os.WriteFile(filepath.Join(dir, uidFile), []byte(strconv.Itoa(b.l.uid)), 0o600); err != nil {
 		return shim.Spec{}, fmt.Errorf("make run folder: %w", err)
 	}
-	overlay := filepath.Join(dir, overlayFile)
-	if err := copyFile(warm.OverlaySeed, overlay); err != nil {
+	if err := clone.File(src.disk, b.l.disk()); err != nil {
 		return shim.Spec{}, fmt.Errorf("make disk: %w", err)
 	}
+	warm := src.warm
 	return shim.Spec{
 		ID: b.l.id, Dir: dir,
 		Kernel: warm.Kernel, Initrd: warm.Initrd, Cmdline: warm.Cmdline,
 		CPUs: warm.CPUs, MemoryMB: warm.MemoryMB,
-		Base: warm.Base, UpperRaw: warm.UpperRaw, Overlay: overlay,
-		State: warm.StatePath, Resume: identity(b.l.id), Jail: jail,
+		Base: warm.Base, UpperRaw: warm.UpperRaw, Overlay: b.l.disk(),
+		State: src.state, Layers: src.layers, Lowest: src.lowest, Compat: warm.CompatKey,
+		Resume: src.resume, Jail: jail,
 	}, nil
 }
 
@@ -243,8 +268,8 @@ func identity(id string) guestproto.ResumeRequest {
 	}
 }
 
-func (b *birth) launch(ctx context.Context, spec shim.Spec, warm Warm) (shim.State, error) {
-	memory, release, err := b.s.cfg.Memory.Open(ctx, warm)
+func (b *birth) start(ctx context.Context, spec shim.Spec, warm Warm) (shim.State, error) {
+	memory, release, err := b.memory(ctx, spec, warm)
 	if err != nil {
 		return shim.State{}, fmt.Errorf("load the template's memory: %w", err)
 	}
@@ -257,6 +282,9 @@ func (b *birth) launch(ctx context.Context, spec shim.Spec, warm Warm) (shim.Sta
 	b.onUndo(func(ctx context.Context) error {
 		err := b.s.endMachine(ctx, b.l, machine)
 		b.stuck = err != nil
+		b.s.mu.Lock()
+		defer b.s.mu.Unlock()
+		b.l.machine = nil
 		return err
 	})
 	b.s.mu.Lock()
@@ -268,6 +296,14 @@ func (b *birth) launch(ctx context.Context, spec shim.Spec, warm Warm) (shim.Sta
 	}
 	b.clock.within("launch", state.Steps)
 	return state, nil
+}
+
+// memory gives what a restored machine maps; nil for one that boots.
+func (b *birth) memory(ctx context.Context, spec shim.Spec, warm Warm) (*os.File, func(), error) {
+	if spec.State == "" {
+		return nil, func() {}, nil
+	}
+	return b.s.cfg.Memory.Open(ctx, warm)
 }
 
 // acknowledge makes the record say running, and keep saying so.
@@ -289,7 +325,7 @@ func (b *birth) acknowledge(ctx context.Context, state shim.State) error {
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
 	b.l.record = *r
-	b.s.spawnLocked(func() { b.s.watch(b.l) })
+	b.s.watchLocked(b.l)
 	return nil
 }
 
@@ -319,19 +355,4 @@ func (b *birth) undo(ctx context.Context, err error) error {
 	defer cancel()
 	b.l.end()
 	return errors.Join(startError(b.l.id, cause, err), b.undoing.Run(clean))
-}
-
-func copyFile(from, to string) (err error) {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, out.Close()) }()
-	_, err = io.Copy(out, in)
-	return err
 }

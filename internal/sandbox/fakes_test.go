@@ -31,6 +31,8 @@ type node struct {
 	ensure  func(context.Context, string) (Warm, error)
 	opened  error // of Memory.Open
 	jailed  error
+	fits    error
+	seed    string
 	mu      sync.Mutex
 	mapped  int // memories opened and not released
 }
@@ -42,16 +44,16 @@ func newNode(t *testing.T, change ...func(*Config)) *node {
 	if err := os.WriteFile(seed, []byte("empty overlay"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	n := &node{t: t, records: &records{all: map[string]panda.Sandbox{}}, starter: &starter{machines: map[string]*machine{}}}
+	n := &node{t: t, seed: seed, records: &records{all: map[string]panda.Sandbox{}}, starter: &starter{machines: map[string]*machine{}}}
 	n.ensure = func(_ context.Context, name string) (Warm, error) {
 		if name != defaultTemplate {
 			return Warm{}, &panda.Error{Code: api.CodeTemplateNotFound, Message: "no template " + name}
 		}
-		return Warm{Key: "warm", OverlaySeed: seed, CPUs: 1, MemoryMB: 1024}, nil
+		return Warm{Key: "warm", StatePath: seed, OverlaySeed: seed, CPUs: 1, MemoryMB: 1024}, nil
 	}
 	n.cfg = Config{
 		Store: n.records, Starter: n.starter, Templates: n, Memory: n,
-		RunsDir: filepath.Join(dir, "runs"), LogsDir: filepath.Join(dir, "logs"),
+		RunsDir: filepath.Join(dir, "runs"), SavesDir: filepath.Join(dir, "saves"), LogsDir: filepath.Join(dir, "logs"),
 		Jail: func(context.Context) (shim.Jail, error) { return shim.Jail{Enabled: true, Root: "/"}, n.jailed },
 		UIDs: UIDs{First: 1000, Count: 100}, Log: slog.New(slog.DiscardHandler),
 	}
@@ -91,6 +93,12 @@ func (n *node) Ensure(ctx context.Context, name string, size Size) (Warm, error)
 	return warm, err
 }
 
+func (n *node) Stored(_ context.Context, key string) (Warm, error) {
+	return Warm{Key: key, StatePath: n.seed, OverlaySeed: n.seed, CPUs: 1, MemoryMB: 1024}, nil
+}
+
+func (n *node) Fits(context.Context, string) error { return n.fits }
+
 func (n *node) Open(context.Context, Warm) (*os.File, func(), error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -120,6 +128,12 @@ func (n *node) machine(id string) *machine {
 	return n.starter.machines[id]
 }
 
+func (n *node) lastSpec() shim.Spec {
+	n.starter.mu.Lock()
+	defer n.starter.mu.Unlock()
+	return n.starter.specs[len(n.starter.specs)-1]
+}
+
 // nothingLeft says what a sandbox should have taken with it.
 func (n *node) nothingLeft() {
 	n.t.Helper()
@@ -129,9 +143,11 @@ func (n *node) nothingLeft() {
 	if all, _ := n.records.List(context.Background()); len(all) != 0 {
 		n.t.Errorf("records left: %v", all)
 	}
-	dirs, err := os.ReadDir(n.cfg.RunsDir)
-	if err != nil || len(dirs) != 0 {
-		n.t.Errorf("run folders left: %v, %v", dirs, err)
+	for _, dir := range []string{n.cfg.RunsDir, n.cfg.SavesDir} {
+		left, err := os.ReadDir(dir)
+		if err != nil || len(left) != 0 {
+			n.t.Errorf("folders left: %v, %v", left, err)
+		}
 	}
 	for id, m := range n.starter.machines {
 		if m.alive() {
@@ -148,10 +164,42 @@ type records struct {
 	mu               sync.Mutex
 	all              map[string]panda.Sandbox
 	put, update, del error
+	snapshots        snapshots
 }
 
 func (r *records) Sandboxes() store.Sandboxes { return r }
+func (r *records) Snapshots() store.Snapshots { return &r.snapshots }
 func (r *records) Close() error               { return nil }
+
+// snapshots are a store's.
+type snapshots struct {
+	mu  sync.Mutex
+	all []panda.Snapshot
+	put error
+}
+
+func (r *snapshots) Put(_ context.Context, sn panda.Snapshot) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.put != nil {
+		return r.put
+	}
+	r.all = append(r.all, sn)
+	return nil
+}
+
+func (r *snapshots) List(context.Context) ([]panda.Snapshot, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.all), nil
+}
+
+func (r *snapshots) Delete(_ context.Context, id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = slices.DeleteFunc(r.all, func(sn panda.Snapshot) bool { return sn.ID == id })
+	return nil
+}
 
 func (r *records) Put(ctx context.Context, sb panda.Sandbox) error {
 	r.mu.Lock()
@@ -224,6 +272,7 @@ type starter struct {
 	launch   func(context.Context, shim.Spec) error
 	state    error
 	cont     error
+	capture  error
 	closeErr error
 }
 
@@ -235,7 +284,7 @@ func (s *starter) Launch(ctx context.Context, spec shim.Spec, _ *os.File) (shim.
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := &machine{starter: s, done: make(chan struct{}), guest: &guest{}}
+	m := &machine{starter: s, spec: spec, done: make(chan struct{}), guest: &guest{}}
 	s.machines[spec.ID] = m
 	s.specs = append(s.specs, spec)
 	return m, nil
@@ -270,6 +319,8 @@ func (s *starter) Reap(_ context.Context, dir string) error {
 type machine struct {
 	starter *starter
 	guest   *guest
+	spec    shim.Spec
+	stopped bool
 	once    sync.Once
 	done    chan struct{}
 	why     string
@@ -295,13 +346,39 @@ func (m *machine) die(why string) {
 func (m *machine) Guest() guestproto.Guest { return m.guest }
 func (m *machine) State(context.Context) (shim.State, error) {
 	steps := []guestproto.Step{{Name: "vmm", MS: 0.001}}
-	return shim.State{Phase: shim.PhaseRunning, Isolated: true, Accel: "tcg", Steps: steps}, m.starter.state
+	m.starter.mu.Lock()
+	defer m.starter.mu.Unlock()
+	phase := shim.PhaseRunning
+	if m.stopped {
+		phase = shim.PhaseStopped
+	}
+	return shim.State{Phase: phase, Lowest: m.spec.Lowest, Isolated: true, Accel: "tcg", Steps: steps}, m.starter.state
 }
-func (m *machine) Stop(context.Context) error { return nil }
+func (m *machine) Stop(context.Context) error { m.setStopped(true); return nil }
+func (m *machine) setStopped(stopped bool) {
+	m.starter.mu.Lock()
+	defer m.starter.mu.Unlock()
+	m.stopped = stopped
+}
+
+// Capture writes files that say what they are of.
+func (m *machine) Capture(_ context.Context, req shim.CaptureRequest) (shim.Capture, error) {
+	if m.starter.capture != nil {
+		return shim.Capture{}, m.starter.capture
+	}
+	m.setStopped(req.Last)
+	got := shim.Capture{Layers: []string{shim.BaseLayer}, MemoryBytes: 4096, DiskBytes: 5, PauseMS: 1, TotalMS: 2}
+	var errs []error
+	for _, name := range []string{shim.StateFile, shim.DiskFile, shim.BaseLayer} {
+		errs = append(errs, os.WriteFile(filepath.Join(req.Dir, name), []byte(m.spec.ID), 0o600))
+	}
+	return got, errors.Join(errs...)
+}
 func (m *machine) Cont(_ context.Context, req guestproto.ResumeRequest) (guestproto.ResumeReport, error) {
 	m.starter.mu.Lock()
 	defer m.starter.mu.Unlock()
 	m.resumed = req
+	m.stopped = m.starter.cont != nil
 	return guestproto.ResumeReport{}, m.starter.cont
 }
 func (m *machine) Save(context.Context, string, string) (shim.State, error) {

@@ -17,17 +17,17 @@ func (s *Service) ReadFile(ctx context.Context, id, path string) (guestproto.Fil
 	if err := checkPath(path); err != nil {
 		return guestproto.FileInfo{}, nil, err
 	}
-	l, guest, err := s.guest(id)
+	in, err := s.enter(ctx, id)
 	if err != nil {
 		return guestproto.FileInfo{}, nil, err
 	}
-	bound, release := l.bind(ctx)
-	info, body, err := guest.ReadFile(bound, path)
+	bound, release := in.bind(ctx)
+	info, body, err := in.guest.ReadFile(bound, path)
 	if err != nil {
 		release()
-		return guestproto.FileInfo{}, nil, s.explain(ctx, l, aboutFile, err)
+		return guestproto.FileInfo{}, nil, s.explain(ctx, in, aboutFile, err)
 	}
-	explain := func(err error) error { return s.explain(ctx, l, aboutFile, err) }
+	explain := func(err error) error { return s.explain(ctx, in, aboutFile, err) }
 	return info, &download{body, explain, release}, nil
 }
 

@@ -65,7 +65,9 @@ func (s *Service) beginDelete(id string) (*deletion, *creation, error) {
 }
 
 func (s *Service) remove(l *live, d *deletion) {
+	l.turn <- struct{}{} // an operation under way ends in its own time
 	d.err = s.removeAll(l)
+	<-l.turn
 	if d.err == nil {
 		s.vacate(l)
 	}
@@ -86,15 +88,20 @@ func (s *Service) removeAll(l *live) error {
 		// Not in the way: a full disk must not keep sandboxes from being deleted.
 		s.cfg.Log.Warn("record that a sandbox stops", logkey.Sandbox, l.id, logkey.Error, err)
 	}
-	l.end()
 	s.mu.Lock()
-	machine := l.machine
+	l.end()
+	machine, saved := l.machine, l.record.Saved
 	s.mu.Unlock()
 	if err := s.endMachine(ctx, l, machine); err != nil {
 		return fmt.Errorf("end the machine of sandbox %s: %w", l.id, err)
 	}
 	if err := os.RemoveAll(l.dir); err != nil {
 		return fmt.Errorf("remove run folder: %w", err)
+	}
+	if saved != "" {
+		if err := os.RemoveAll(s.saveDir(saved)); err != nil {
+			return fmt.Errorf("remove what it was saved in: %w", err)
+		}
 	}
 	return s.records.Delete(ctx, l.id)
 }
@@ -143,20 +150,31 @@ func (s *Service) turn(ctx context.Context, l *live, to panda.Status, failure st
 
 // watch waits for the machine to end and makes the sandbox failed if nobody
 // had asked for that.
-func (s *Service) watch(l *live) {
+func (s *Service) watch(l *live, machine shim.Machine, end context.CancelFunc) {
 	select {
 	case <-s.closing:
 		return
-	case <-l.machine.Done():
+	case <-machine.Done():
 	}
-	l.end()
-	s.fail(l, endSentence(l.machine.Failure()))
+	end()
+	s.mu.Lock()
+	dismissed := l.machine != machine
+	s.mu.Unlock()
+	if !dismissed {
+		s.fail(l, endSentence(machine.Failure()))
+	}
+}
+
+// watchLocked watches l's machine.
+func (s *Service) watchLocked(l *live) {
+	machine, end := l.machine, l.end
+	s.spawnLocked(func() { s.watch(l, machine, end) })
 }
 
 func (s *Service) fail(l *live, sentence string) {
 	ctx, cancel := context.WithTimeout(context.Background(), removeTime)
 	defer cancel()
-	switch err := s.turn(ctx, l, panda.Failed, sentence, panda.Running); {
+	switch err := s.turn(ctx, l, panda.Failed, sentence, panda.Running, panda.Paused); {
 	case errors.Is(err, errStatus):
 		return // it was ended on purpose, and who did that cleans up
 	case err != nil:

@@ -97,7 +97,7 @@ func (s *Service) Load() Load {
 		ByStatus: map[string]int{}, LimitBytes: int64(s.cfg.Limits.MemoryMB) << 20,
 		PoolReady: pool.Ready, PoolWanted: pool.Wanted,
 	}
-	for _, status := range []panda.Status{panda.Creating, panda.Running, panda.Stopping, panda.Failed} {
+	for _, status := range []panda.Status{panda.Creating, panda.Running, panda.Paused, panda.Hibernated, panda.Stopping, panda.Failed} {
 		load.ByStatus[string(status)] = 0
 	}
 	s.mu.Lock()

@@ -206,7 +206,7 @@ func (s *Service) fillOne(ctx context.Context, name string) error {
 // older one are dropped.
 func (s *Service) takeReady(ctx context.Context, req api.CreateSandbox) *ready {
 	template := req.Template
-	if sizeOf(req) != (Size{}) {
+	if !keptReady(req) {
 		return nil
 	}
 	for {

@@ -53,12 +53,12 @@ func (s *Service) makeReady(ctx context.Context, template string) (_ *ready, err
 		return nil, err
 	}
 	b.onUndo(func(context.Context) error { s.vacate(l); return nil })
-	spec, err := b.prepare(ctx, warm)
+	spec, err := b.prepare(ctx, templateSource(warm, l.id))
 	if err != nil {
 		return nil, err
 	}
 	spec.Nice = readyNice
-	state, err := b.launch(ctx, spec, warm)
+	state, err := b.start(ctx, spec, warm)
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +131,6 @@ func (b *birth) take(ctx context.Context, r *ready) error {
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
 	b.l.record = *rec
-	b.s.spawnLocked(func() { b.s.watch(b.l) })
+	b.s.watchLocked(b.l)
 	return nil
 }

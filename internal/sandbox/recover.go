@@ -14,6 +14,7 @@ import (
 	"pandastack/internal/kit/ids"
 	"pandastack/internal/kit/logkey"
 	"pandastack/internal/panda"
+	"pandastack/internal/shim"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 
 // found counts what Start met.
 type found struct {
-	adopted, failed, discarded, orphans, errors int
+	adopted, hibernated, failed, discarded, orphans, errors int
 }
 
 // Start takes up what an earlier server has left: machines that run are adopted
@@ -58,12 +59,15 @@ func (s *Service) Start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("start sandboxes: %w", err)
 	}
+	if err := s.dropSaves(ctx); err != nil {
+		return fmt.Errorf("start sandboxes: %w", err)
+	}
 	s.spawn(s.expire)
 	if s.poolRoom() > 0 {
 		s.spawn(s.fillPool)
 	}
 	if count != (found{}) {
-		s.cfg.Log.Info("found sandboxes of an earlier server", "adopted", count.adopted, "failed", count.failed,
+		s.cfg.Log.Info("found sandboxes of an earlier server", "adopted", count.adopted, "hibernated", count.hibernated, "failed", count.failed,
 			"discarded", count.discarded, "orphans", count.orphans, "errors", count.errors)
 	}
 	return nil
@@ -82,6 +86,7 @@ func (s *Service) recoverAll(ctx context.Context, all []*live) found {
 			mu.Lock()
 			defer mu.Unlock()
 			total.adopted += count.adopted
+			total.hibernated += count.hibernated
 			total.failed += count.failed
 			total.discarded += count.discarded
 			total.orphans += count.orphans
@@ -94,7 +99,13 @@ func (s *Service) recoverAll(ctx context.Context, all []*live) found {
 
 func (s *Service) takeUp(ctx context.Context, l *live) found {
 	switch l.record.Status {
-	case panda.Running:
+	case panda.Hibernated:
+		if err := s.sleepOn(ctx, l); err != nil {
+			s.cfg.Log.Error("end what is left of a wake that was not finished", logkey.Sandbox, l.id, logkey.Error, err)
+			return found{errors: 1}
+		}
+		return found{hibernated: 1}
+	case panda.Running, panda.Paused:
 		if s.adopt(ctx, l) {
 			return found{adopted: 1}
 		}
@@ -129,6 +140,10 @@ func (s *Service) adopt(ctx context.Context, l *live) bool {
 		s.cfg.Log.Info("adopt sandbox", logkey.Sandbox, l.id, logkey.Error, err)
 		return false
 	}
+	if err := s.settleMachine(ctx, l, machine); err != nil {
+		s.cfg.Log.Info("go on with an adopted sandbox", logkey.Sandbox, l.id, logkey.Error, err)
+		return false
+	}
 	uid, err := readUID(l.dir)
 	if err != nil {
 		s.cfg.Log.Error("user id of an adopted machine", logkey.Sandbox, l.id, logkey.Error, err)
@@ -140,8 +155,50 @@ func (s *Service) adopt(ctx context.Context, l *live) bool {
 	if uid != 0 {
 		s.uids[uid] = true
 	}
-	s.spawnLocked(func() { s.watch(l) })
+	s.watchLocked(l)
 	return true
+}
+
+// settleMachine makes an adopted machine run or stand still as its record says: the
+// server may have been killed in the middle of an operation, or of claiming it
+// from the pool.
+func (s *Service) settleMachine(ctx context.Context, l *live, machine shim.Machine) error {
+	state, err := machine.State(ctx)
+	switch {
+	case err != nil:
+		return err
+	case l.record.Status == panda.Paused:
+		return machine.Stop(ctx)
+	case state.Phase == shim.PhaseStopped:
+		_, err := machine.Cont(ctx, identity(l.id))
+		return err
+	}
+	return nil
+}
+
+// sleepOn ends a machine that was to wake a sandbox whose record does not know of it.
+func (s *Service) sleepOn(ctx context.Context, l *live) error {
+	if err := s.endMachine(ctx, l, nil); err != nil {
+		return err
+	}
+	l.end()
+	return os.RemoveAll(l.dir)
+}
+
+// dropSaves removes what was being saved, or was used up, when a server was killed.
+func (s *Service) dropSaves(ctx context.Context) error {
+	named := map[string]bool{}
+	for _, l := range s.live {
+		named[l.record.Saved] = true
+	}
+	snapshots, err := s.Snapshots(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, sn := range snapshots {
+		named[sn.ID] = true
+	}
+	return s.sweepSaves(named)
 }
 
 func readUID(dir string) (int, error) {

@@ -42,10 +42,17 @@ type Templates interface {
 	// Ensure gives the warm snapshot of a template in one size, baking it first if
 	// it must. What a caller may see of a failure is a *panda.Error.
 	Ensure(ctx context.Context, name string, size Size) (Warm, error)
+	// Stored gives a warm snapshot by its key, also one that its template no longer
+	// uses: something that was saved lies on it.
+	Stored(ctx context.Context, key string) (Warm, error)
+	// Fits says whether a device state of this compatibility key loads here; if
+	// not, it gives snapshot.host_mismatch.
+	Fits(ctx context.Context, compat string) error
 }
 
 // Memory gives the memory of warm snapshots, sealed and shared by all machines
-// of the node. The service calls release once the machine has mapped the file.
+// of the node; zeros, where a Warm has no MemoryPath. The service calls release
+// once the machine has mapped the file.
 type Memory interface {
 	Open(ctx context.Context, warm Warm) (memory *os.File, release func(), err error)
 }
@@ -74,7 +81,8 @@ type Config struct {
 	Starter   shim.Starter
 	Templates Templates
 	Memory    Memory
-	RunsDir   string // one folder per sandbox; made by Start, mode 0700
+	RunsDir   string // one folder per machine; made by Start, mode 0700
+	SavesDir  string // one folder per hibernated sandbox and snapshot, on the file system of RunsDir
 	// LogsDir keeps the logs of the latest starts that failed; "" keeps none.
 	LogsDir string
 	// Jail gives what all machines' jails share. The service adds the user.
@@ -103,6 +111,7 @@ func (c *Config) Validate() error {
 	require(c.Templates != nil, "Templates is missing")
 	require(c.Memory != nil, "Memory is missing")
 	require(filepath.IsAbs(c.RunsDir), "RunsDir must be an absolute path")
+	require(filepath.IsAbs(c.SavesDir), "SavesDir must be an absolute path")
 	require(c.LogsDir == "" || filepath.IsAbs(c.LogsDir), "LogsDir must be an absolute path")
 	require(c.Jail != nil, "Jail is missing")
 	require(c.UIDs.Count >= 0 && (c.UIDs.Count == 0 || c.UIDs.First > 0), "UIDs must not start at root")
@@ -136,6 +145,10 @@ type live struct {
 	execs   ledger
 	use     use
 
+	// turn is held by the operation under way: one at a time changes what the
+	// machine is. It comes before transit.
+	turn chan struct{}
+
 	// transit is held over a change of status and its write to the store, so
 	// that the store sees them in order. It comes before Service.mu.
 	transit sync.Mutex
@@ -146,11 +159,12 @@ type live struct {
 	uid      int // 0: none
 	memoryMB int // what it counts for while it has room
 	room     bool
-	create   *creation // not nil until Create is done
-	deletion *deletion // not nil once a deletion has begun
-	notAgain time.Time // an expired one whose deletion failed is left alone until then
+	create   *creation     // not nil until Create is done
+	deletion *deletion     // not nil once a deletion has begun
+	moving   chan struct{} // not nil while an operation changes the status: closed at its end
+	notAgain time.Time     // an expired one whose deletion failed is left alone until then
 
-	// ended is done once the machine is gone. A context and not a channel, so
+	// ended is done once the machine is gone; the next one has another. A context and not a channel, so
 	// that calls hook on to it without a goroutine each.
 	ended context.Context
 	end   context.CancelFunc
@@ -206,10 +220,13 @@ func (l Limits) withDefaults() Limits {
 }
 
 func (s *Service) newLive(id string) *live {
-	l := &live{id: id, dir: filepath.Join(s.cfg.RunsDir, id), use: use{now: s.cfg.Now, last: s.cfg.Now()}}
+	l := &live{id: id, dir: filepath.Join(s.cfg.RunsDir, id), use: use{now: s.cfg.Now, last: s.cfg.Now()}, turn: make(chan struct{}, 1)}
 	l.ended, l.end = context.WithCancel(context.Background())
 	return l
 }
+
+// disk is the file of its machine's disk.
+func (l *live) disk() string { return filepath.Join(l.dir, overlayFile) }
 
 // Get gives a sandbox, or sandbox.not_found.
 func (s *Service) Get(_ context.Context, id string) (panda.Sandbox, error) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -23,21 +22,20 @@ const usageTime = 2 * time.Second
 
 // Usage looks at what a running sandbox uses; nil for one that does not run.
 func (s *Service) Usage(ctx context.Context, id string) (*api.Usage, error) {
-	l, guest, err := s.guest(id)
+	in, moving, err := s.session(id)
+	if moving != nil || err != nil && panda.CodeOf(err) != api.CodeSandboxNotFound {
+		return nil, nil
+	}
 	if err != nil {
-		var known *panda.Error
-		if errors.As(err, &known) && known.Code != api.CodeSandboxNotFound {
-			return nil, nil
-		}
 		return nil, err
 	}
 	usage := &api.Usage{Network: "none"}
-	if usage.Disk.HostBytes, err = allocated(filepath.Join(l.dir, overlayFile)); err != nil {
+	if usage.Disk.HostBytes, err = allocated(in.disk()); err != nil {
 		return nil, fmt.Errorf("usage of sandbox %s: %w", id, err)
 	}
 	bound, cancel := context.WithTimeout(ctx, usageTime)
 	defer cancel()
-	state, err := l.machine.State(bound)
+	state, err := in.machine.State(bound)
 	if err != nil {
 		return usage, nil // it is ending, and its next call says so
 	}
@@ -48,7 +46,7 @@ func (s *Service) Usage(ctx context.Context, id string) (*api.Usage, error) {
 		}
 		usage.Memory.HostPrivateBytes += n
 	}
-	if stats, err := guest.Stats(bound); err == nil {
+	if stats, err := in.guest.Stats(bound); err == nil {
 		usage.Guest = guestUsage(stats)
 	}
 	return usage, nil

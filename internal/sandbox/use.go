@@ -36,6 +36,13 @@ func (u *use) end() {
 	u.last = u.now()
 }
 
+// touch makes the idle time begin now.
+func (u *use) touch() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.last = u.now()
+}
+
 func (u *use) idle() time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -59,7 +66,8 @@ func (s *Service) Lifecycle(_ context.Context, id string) (api.Lifecycle, error)
 func (l *live) lifecycleLocked() api.Lifecycle {
 	out := api.Lifecycle{
 		TTLSeconds: int(l.record.TTL.Seconds()), Persistent: l.record.Persistent,
-		IdleSeconds: l.use.idle().Seconds(),
+		IdleSeconds: l.use.idle().Seconds(), IdleTimeoutSeconds: int(l.record.IdleTimeout.Seconds()),
+		OnTimeout: l.record.OnTimeout, AutoWake: l.record.AutoWake,
 	}
 	if at := l.record.ExpiresAt(); !at.IsZero() {
 		at = at.UTC()
@@ -71,10 +79,8 @@ func (l *live) lifecycleLocked() api.Lifecycle {
 // SetLifecycle changes what req names; a time to live counts from now. When it
 // returns without an error the change outlives the server.
 func (s *Service) SetLifecycle(ctx context.Context, id string, req api.SetLifecycle) (api.Lifecycle, error) {
-	if req.TTLSeconds != nil {
-		if err := checkTTL(*req.TTLSeconds); err != nil {
-			return api.Lifecycle{}, err
-		}
+	if err := checkLifecycle(req); err != nil {
+		return api.Lifecycle{}, err
 	}
 	l, err := s.settled(id)
 	if err != nil {
@@ -86,6 +92,15 @@ func (s *Service) SetLifecycle(ctx context.Context, id string, req api.SetLifecy
 		}
 		if req.Persistent != nil {
 			record.Persistent = *req.Persistent
+		}
+		if req.IdleTimeoutSeconds != nil {
+			record.IdleTimeout = time.Duration(*req.IdleTimeoutSeconds) * time.Second
+		}
+		if req.OnTimeout != nil {
+			record.OnTimeout = *req.OnTimeout
+		}
+		if req.AutoWake != nil {
+			record.AutoWake = *req.AutoWake
 		}
 	})
 	if err != nil {

@@ -196,7 +196,7 @@ func (p *process) tryStart(ctx context.Context) (err error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.state.Key = key
+	p.state.Key, p.state.Lowest = key, p.spec.Lowest
 	p.machine, p.guest, p.memory = m, guest, inputs.keepMemory()
 	p.state.VMMPID, p.state.Hello, p.state.Report, p.state.Steps = m.PID(), hello, report, steps.steps
 	p.state.Isolated, p.state.Accel = spec.Jail.Enabled, spec.Accelerator
@@ -338,6 +338,9 @@ func WithTSC(cmdline string, kHz int) string {
 
 // key is the compatibility key of a snapshot of this machine.
 func (p *process) key(ctx context.Context) (string, error) {
+	if p.spec.Compat != "" && p.spec.State != "" {
+		return p.spec.Compat, nil // what it was restored from has it
+	}
 	key, err := p.driver.Key(ctx, p.spec.CPUs, p.spec.MemoryMB)
 	if err != nil {
 		return "", err

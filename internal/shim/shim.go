@@ -36,6 +36,8 @@ type Spec struct {
 	// the first layer's parent must be.
 	Layers []string `json:"layers,omitempty"`
 	Lowest string   `json:"lowest"`
+	// Compat is the compatibility key of State.
+	Compat string `json:"compat,omitempty"`
 	// Resume is sent to the agent once it says hello. WallClockNS 0 means now.
 	Resume guestproto.ResumeRequest `json:"resume"`
 
@@ -79,6 +81,7 @@ type State struct {
 	Report   guestproto.ResumeReport `json:"report"`
 	Failure  string                  `json:"failure"` // why Phase is ended
 	Key      string                  `json:"key"`     // compatibility key (design §4.3), JSON
+	Lowest   string                  `json:"lowest"`  // Spec.Lowest
 	Isolated bool                    `json:"isolated"`
 	Accel    string                  `json:"accelerator"`
 }

@@ -21,6 +21,7 @@ var (
 // failed, or whose ctx ended, has either happened whole or not at all.
 type Store interface {
 	Sandboxes() Sandboxes
+	Snapshots() Snapshots
 	// Close waits for calls under way. The store is of no use afterwards.
 	Close() error
 }
@@ -36,6 +37,16 @@ type Sandboxes interface {
 	// Update replaces the record as a whole if its status is from: else
 	// ErrConflict, or ErrNotFound, and nothing has changed.
 	Update(ctx context.Context, sandbox panda.Sandbox, from panda.Status) error
+	// Delete removes a record. It is fine if there is none.
+	Delete(ctx context.Context, id string) error
+}
+
+// Snapshots are the records of snapshots, keyed by ID; names are unique too.
+type Snapshots interface {
+	// Put adds a record; ErrExists if there is one with its ID or its name.
+	Put(ctx context.Context, snapshot panda.Snapshot) error
+	// List gives all, the oldest first.
+	List(ctx context.Context) ([]panda.Snapshot, error)
 	// Delete removes a record. It is fine if there is none.
 	Delete(ctx context.Context, id string) error
 }

@@ -259,3 +259,33 @@ func (e *edge) refused(resp *http.Response, body string, status int, code string
 	}
 	return got
 }
+
+func (m *memory) Pause(_ context.Context, id string) (panda.Sandbox, error) {
+	return panda.Sandbox{ID: id, Status: panda.Paused}, m.box(id)
+}
+func (m *memory) Hibernate(_ context.Context, id string) (panda.Sandbox, error) {
+	return panda.Sandbox{ID: id, Status: panda.Hibernated}, m.box(id)
+}
+func (m *memory) Wake(_ context.Context, id, from string) (panda.Sandbox, error) {
+	return panda.Sandbox{ID: id, Status: panda.Running, Start: api.Start{Kind: from}}, m.box(id)
+}
+func (m *memory) TakeSnapshot(_ context.Context, id string, req api.TakeSnapshot) (panda.Snapshot, error) {
+	return panda.Snapshot{ID: "snap", Name: req.Name, SandboxID: id, Metadata: req.Metadata}, m.box(id)
+}
+func (m *memory) Snapshots(_ context.Context, sandboxID string) ([]panda.Snapshot, error) {
+	return []panda.Snapshot{{ID: "snap", SandboxID: sandboxID}}, m.fail
+}
+func (m *memory) Snapshot(_ context.Context, id string) (panda.Snapshot, error) {
+	return panda.Snapshot{ID: id}, m.fail
+}
+func (m *memory) DeleteSnapshot(context.Context, string) error { return m.fail }
+func (m *memory) Fork(_ context.Context, id string, req api.ForkTree) (string, []panda.Sandbox, error) {
+	children := make([]panda.Sandbox, req.Count)
+	for i := range children {
+		children[i] = panda.Sandbox{ID: "child", ForkParent: id, ForkTree: "tree", Metadata: req.Metadata}
+	}
+	return "tree", children, m.box(id)
+}
+func (m *memory) Promote(_ context.Context, id string, req api.Promote) (api.Promoted, error) {
+	return api.Promoted{Winner: id, TreeID: req.TreeID}, m.box(id)
+}

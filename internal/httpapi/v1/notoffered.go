@@ -13,21 +13,12 @@ import (
 // nothing behind them here. Saying so beats a 404, which those clients take
 // for a sandbox that is gone.
 var notOfferedRoutes = []string{
-	"POST /v1/sandboxes/{id}/fork",
-	"POST /v1/sandboxes/{id}/fork-tree",
-	"POST /v1/sandboxes/{id}/promote",
-	"POST /v1/sandboxes/{id}/snapshots",
-	"POST /v1/sandboxes/{id}/pause",
-	"POST /v1/sandboxes/{id}/resume",
-	"POST /v1/sandboxes/{id}/hibernate",
-	"POST /v1/sandboxes/{id}/wake",
 	"GET /v1/sandboxes/{id}/ports",
 	"GET /v1/sandboxes/{id}/ssh",
 	"POST /v1/templates/build",
 	"GET /v1/templates/builds",
 	"GET /v1/templates/builds/{rest...}",
 	"DELETE /v1/templates/{name}",
-	"/v1/snapshots", "/v1/snapshots/",
 	"/v1/volumes", "/v1/volumes/",
 	"/v1/functions", "/v1/functions/",
 	"/v1/schedules", "/v1/schedules/",

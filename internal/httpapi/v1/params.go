@@ -54,6 +54,19 @@ func (p *filePath) Resolve(ctx huma.Context) []error {
 	return []error{httpapi.ProblemOf(ctx.Context(), err)}
 }
 
+// snapshotID is an id or a name.
+type snapshotID string
+
+var snapshotPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+func (id *snapshotID) Resolve(ctx huma.Context) []error {
+	if snapshotPattern.MatchString(string(*id)) {
+		return nil
+	}
+	err := &panda.Error{Code: api.CodeSnapshotNotFound, Message: fmt.Sprintf("no snapshot has the id or name %.80q", string(*id))}
+	return []error{httpapi.ProblemOf(ctx.Context(), err)}
+}
+
 // inSandbox is the input of a call on one sandbox.
 type inSandbox struct {
 	ID sandboxID `path:"id" doc:"sandbox"`

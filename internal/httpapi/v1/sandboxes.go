@@ -19,8 +19,7 @@ import (
 type createSandbox struct {
 	Body *struct {
 		api.CreateSandbox
-		FromSnapshot string            `json:"from_snapshot,omitempty" doc:"not offered"`
-		Volumes      []json.RawMessage `json:"volumes,omitempty" doc:"not offered"`
+		Volumes []json.RawMessage `json:"volumes,omitempty" doc:"not offered"`
 	} `nameHint:"CreateSandbox"`
 }
 
@@ -53,9 +52,6 @@ func (h *handlers) createSandbox(ctx context.Context, in *createSandbox) (*body[
 	req := api.CreateSandbox{}
 	if in.Body != nil {
 		req = in.Body.CreateSandbox
-		if in.Body.FromSnapshot != "" {
-			return nil, notOfferedError("from_snapshot")
-		}
 		if len(in.Body.Volumes) > 0 {
 			return nil, notOfferedError("volumes")
 		}
@@ -96,6 +92,7 @@ func wireSandbox(s panda.Sandbox) api.Sandbox {
 		Metadata: maps.Clone(s.Metadata), TTLSeconds: int(s.TTL.Seconds()), Persistent: s.Persistent,
 		Isolation: s.Isolation, Accelerator: s.Accelerator, Start: s.Start,
 		BootMS: int(math.Round(s.Start.TotalMS)), BootMode: s.Start.Kind,
+		FromSnapshot: s.FromSnapshot, ForkParentID: s.ForkParent, ForkTreeID: s.ForkTree,
 	}
 	if out.Metadata == nil {
 		out.Metadata = map[string]string{}

@@ -28,6 +28,16 @@ type Sandboxes interface {
 	Usage(ctx context.Context, id string) (*api.Usage, error)
 	Lifecycle(ctx context.Context, id string) (api.Lifecycle, error)
 	SetLifecycle(ctx context.Context, id string, req api.SetLifecycle) (api.Lifecycle, error)
+	Pause(ctx context.Context, id string) (panda.Sandbox, error)
+	Hibernate(ctx context.Context, id string) (panda.Sandbox, error)
+	// Wake makes a paused or hibernated sandbox run; from is memory (or "") or disk.
+	Wake(ctx context.Context, id, from string) (panda.Sandbox, error)
+	TakeSnapshot(ctx context.Context, id string, req api.TakeSnapshot) (panda.Snapshot, error)
+	Snapshots(ctx context.Context, sandboxID string) ([]panda.Snapshot, error)
+	Snapshot(ctx context.Context, idOrName string) (panda.Snapshot, error)
+	DeleteSnapshot(ctx context.Context, idOrName string) error
+	Fork(ctx context.Context, id string, req api.ForkTree) (tree string, children []panda.Sandbox, err error)
+	Promote(ctx context.Context, id string, req api.Promote) (api.Promoted, error)
 	// Logs calls sink with each line of stream; with follow until the machine ends.
 	Logs(ctx context.Context, id, stream string, follow bool, sink func(line string) error) error
 
@@ -86,6 +96,8 @@ func Register(mux *httpapi.Mux, services Services) ([]byte, error) {
 	h := &handlers{services}
 	h.sandboxes(a)
 	h.lifecycle(a)
+	h.snapshots(a)
+	h.forks(a)
 	h.logs(a)
 	h.contexts(a)
 	h.exec(a)

@@ -101,7 +101,7 @@ func TestErrorsCarryDetailAndRetryAfter(t *testing.T) {
 func TestNotOffered(t *testing.T) {
 	e := start(t)
 	for _, call := range []string{
-		"POST /v1/sandboxes/box/fork", "POST /v1/sandboxes/box/hibernate", "GET /v1/sandboxes/box/ports",
+		"GET /v1/sandboxes/box/ports",
 		"POST /v1/templates/build",
 		"GET /v1/templates/builds", "GET /v1/templates/builds/b/logs", "DELETE /v1/templates/x", "GET /v1/volumes",
 		"DELETE /v1/volumes/v", "POST /v1/functions/f/invoke", "GET /v1/me", "POST /v1/me/tokens", "PUT /v1/apps/a/env/K",

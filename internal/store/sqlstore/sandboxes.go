@@ -13,7 +13,11 @@ import (
 )
 
 const columns = `id, template, warm_key, cpu, memory_mb, status, failure, created_ns, ttl_ns,
-	persistent, metadata, env, isolation, accelerator, start, ttl_from_ns`
+	persistent, metadata, env, isolation, accelerator, start, ttl_from_ns,
+	from_snapshot, fork_parent, fork_tree, idle_timeout_ns, on_timeout, auto_wake, saved`
+
+// marks has one for each column.
+const marks = `(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 
 type sandboxes struct {
 	db *sql.DB
@@ -22,15 +26,14 @@ type sandboxes struct {
 func (s sandboxes) Put(ctx context.Context, sb panda.Sandbox) error {
 	row, err := values(sb)
 	if err == nil {
-		_, err = s.db.ExecContext(ctx, `INSERT INTO sandboxes (`+columns+`)
-			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, row...)
+		_, err = s.db.ExecContext(ctx, `INSERT INTO sandboxes (`+columns+`) VALUES `+marks, row...)
 	}
-	return wrap("put", sb.ID, err)
+	return wrap("put sandbox", sb.ID, err)
 }
 
 func (s sandboxes) Get(ctx context.Context, id string) (panda.Sandbox, error) {
 	sb, err := scan(s.db.QueryRowContext(ctx, `SELECT `+columns+` FROM sandboxes WHERE id = ?`, id))
-	return sb, wrap("get", id, err)
+	return sb, wrap("get sandbox", id, err)
 }
 
 func (s sandboxes) List(ctx context.Context) ([]panda.Sandbox, error) {
@@ -56,17 +59,16 @@ func (s sandboxes) List(ctx context.Context) ([]panda.Sandbox, error) {
 func (s sandboxes) Update(ctx context.Context, sb panda.Sandbox, from panda.Status) error {
 	row, err := values(sb)
 	if err != nil {
-		return wrap("update", sb.ID, err)
+		return wrap("update sandbox", sb.ID, err)
 	}
-	result, err := s.db.ExecContext(ctx, `UPDATE sandboxes SET (`+columns+`) =
-		(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ? AND status = ?`, append(row, sb.ID, from)...)
+	result, err := s.db.ExecContext(ctx, `UPDATE sandboxes SET (`+columns+`) = `+marks+` WHERE id = ? AND status = ?`, append(row, sb.ID, from)...)
 	if err != nil {
-		return wrap("update", sb.ID, err)
+		return wrap("update sandbox", sb.ID, err)
 	}
 	if n, err := result.RowsAffected(); err != nil || n == 1 {
-		return wrap("update", sb.ID, err)
+		return wrap("update sandbox", sb.ID, err)
 	}
-	return wrap("update", sb.ID, s.whyNot(ctx, sb.ID, from))
+	return wrap("update sandbox", sb.ID, s.whyNot(ctx, sb.ID, from))
 }
 
 func (s sandboxes) whyNot(ctx context.Context, id string, from panda.Status) error {
@@ -80,7 +82,7 @@ func (s sandboxes) whyNot(ctx context.Context, id string, from panda.Status) err
 
 func (s sandboxes) Delete(ctx context.Context, id string) error {
 	_, err := s.db.ExecContext(ctx, `DELETE FROM sandboxes WHERE id = ?`, id)
-	return wrap("delete", id, err)
+	return wrap("delete sandbox", id, err)
 }
 
 // values gives sb in the order of columns.
@@ -92,6 +94,7 @@ func values(sb panda.Sandbox) ([]any, error) {
 		sb.ID, sb.Template, sb.WarmKey, sb.CPU, sb.MemoryMB, string(sb.Status), sb.Failure,
 		sb.CreatedAt.UnixNano(), int64(sb.TTL), sb.Persistent, string(metadata), string(env),
 		sb.Isolation, sb.Accelerator, string(start), nanoseconds(sb.TTLFrom),
+		sb.FromSnapshot, sb.ForkParent, sb.ForkTree, int64(sb.IdleTimeout), sb.OnTimeout, sb.AutoWake, sb.Saved,
 	}, errors.Join(err1, err2, err3)
 }
 
@@ -100,7 +103,8 @@ func scan(row interface{ Scan(...any) error }) (panda.Sandbox, error) {
 	var created, from int64
 	var metadata, env, start []byte
 	err := row.Scan(&sb.ID, &sb.Template, &sb.WarmKey, &sb.CPU, &sb.MemoryMB, &sb.Status, &sb.Failure,
-		&created, &sb.TTL, &sb.Persistent, &metadata, &env, &sb.Isolation, &sb.Accelerator, &start, &from)
+		&created, &sb.TTL, &sb.Persistent, &metadata, &env, &sb.Isolation, &sb.Accelerator, &start, &from,
+		&sb.FromSnapshot, &sb.ForkParent, &sb.ForkTree, &sb.IdleTimeout, &sb.OnTimeout, &sb.AutoWake, &sb.Saved)
 	if err != nil {
 		return panda.Sandbox{}, err
 	}

@@ -99,6 +99,9 @@ func migrate(ctx context.Context, db *sql.DB) error {
 // Sandboxes gives the sandboxes' records.
 func (s *Store) Sandboxes() store.Sandboxes { return sandboxes{s.db} }
 
+// Snapshots gives the snapshots' records.
+func (s *Store) Snapshots() store.Snapshots { return snapshots{s.db} }
+
 // Close closes the file.
 func (s *Store) Close() error { return s.db.Close() }
 
@@ -110,7 +113,7 @@ func wrap(operation, id string, err error) error {
 	var code *sqlite.Error
 	if errors.As(err, &code) {
 		switch code.Code() {
-		case sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
+		case sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE:
 			err = store.ErrExists
 		case sqlite3.SQLITE_FULL:
 			err = fmt.Errorf("%w: %w", syscall.ENOSPC, err)
@@ -119,5 +122,5 @@ func wrap(operation, id string, err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		err = store.ErrNotFound
 	}
-	return fmt.Errorf("%s sandbox %s: %w", operation, id, err)
+	return fmt.Errorf("%s %s: %w", operation, id, err)
 }

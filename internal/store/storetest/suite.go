@@ -40,6 +40,11 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 			c.test(t, s.Sandboxes())
 		})
 	}
+	t.Run("Snapshots", func(t *testing.T) {
+		s := open(t)
+		defer closed(t, s)
+		snapshots(t, s.Snapshots())
+	})
 	t.Run("OpenAgain", func(t *testing.T) { openAgain(t, open) })
 }
 
@@ -52,6 +57,8 @@ func Sample(id string) panda.Sandbox {
 		TTLFrom:  time.Date(2024, 2, 29, 12, 30, 0, 1, time.UTC),
 		Metadata: map[string]string{"user": "ü", "": "empty"}, Env: map[string]string{"A": "b=c"},
 		Isolation: "emulated-vm+jail", Accelerator: "tcg",
+		FromSnapshot: "snap", ForkParent: "parent", ForkTree: "tree", IdleTimeout: time.Minute,
+		OnTimeout: panda.OnTimeoutHibernate, AutoWake: true, Saved: "save",
 		Start: api.Start{Kind: "restored", TotalMS: 130.5, Steps: []api.Step{{Name: "admit", MS: 0.25}}},
 	}
 }
@@ -215,5 +222,36 @@ func closed(t *testing.T, s store.Store) {
 	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Errorf("Close: %v", err)
+	}
+}
+
+func snapshots(t *testing.T, s store.Snapshots) {
+	ctx := t.Context()
+	want := panda.Snapshot{
+		ID: "b", Name: "named", SandboxID: "box", Template: "base", WarmKey: "key", CPU: 2, MemoryMB: 512,
+		CreatedAt: time.Date(2024, 2, 29, 12, 0, 0, 5, time.UTC), Metadata: map[string]string{"a": "ü"}, Env: map[string]string{"X": "1"},
+		MemoryBytes: 1 << 40, DiskBytes: 7, PauseMS: 1.5, TotalMS: 20.25,
+	}
+	first, other := want, want
+	first.ID, first.Name, first.CreatedAt = "c", "", want.CreatedAt.Add(-time.Second)
+	other.ID, other.Name = "d", ""
+	for _, sn := range []panda.Snapshot{want, first, other} {
+		if err := s.Put(ctx, sn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sameID, sameName := first, want
+	sameName.ID = "e"
+	for _, sn := range []panda.Snapshot{sameID, sameName} {
+		if err := s.Put(ctx, sn); !errors.Is(err, store.ErrExists) {
+			t.Errorf("Put of a taken id or name: %v, want ErrExists", err)
+		}
+	}
+	if err := errors.Join(s.Delete(ctx, "d"), s.Delete(ctx, "d")); err != nil {
+		t.Error(err)
+	}
+	got, err := s.List(ctx)
+	if err != nil || len(got) != 2 || !reflect.DeepEqual(got[0], first) || !reflect.DeepEqual(got[1], want) {
+		t.Errorf("List = %+v, %v", got, err)
 	}
 }

@@ -1,0 +1,163 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"pandastack/api"
+	"pandastack/internal/guestproto"
+	"pandastack/internal/kit/durable"
+	"pandastack/internal/memimage"
+	"pandastack/internal/panda"
+	"pandastack/internal/shim"
+)
+
+// source is what a machine is started from: a template's warm snapshot, or a save.
+type source struct {
+	warm   Warm
+	state  string   // device state; "" boots
+	disk   string   // qcow2 to copy
+	layers []string // over the template's memory
+	lowest string   // names that memory
+	resume guestproto.ResumeRequest
+}
+
+func templateSource(warm Warm, id string) source {
+	return source{warm: warm, state: warm.StatePath, disk: warm.OverlaySeed, lowest: warm.Key, resume: identity(id)}
+}
+
+// save is the description of a saved machine: the file saveFile in a folder of
+// SavesDir, beside what package shim has written there. A folder that no record
+// names is of a save that was not finished, or is no longer needed.
+type save struct {
+	WarmKey  string   `json:"warm_key"` // what disk and memory lie on
+	Lowest   string   `json:"lowest"`   // the memory below the layers: WarmKey, or "" for that of a machine that booted
+	Compat   string   `json:"compat"`   // what the device state fits (design §4.3)
+	CPUs     int      `json:"cpus"`
+	MemoryMB int      `json:"memory_mb"`
+	Layers   []string `json:"layers"` // none: there is only a disk
+}
+
+const saveFile = "save.json"
+
+func (s *Service) saveDir(id string) string { return filepath.Join(s.cfg.SavesDir, id) }
+
+// capture makes a save of a sandbox's machine. On error nothing is left of it and
+// the machine goes on as before.
+func (s *Service) capture(ctx context.Context, l *live, id string, last, fleeting bool) (_ shim.Capture, err error) {
+	dir := s.saveDir(id)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return shim.Capture{}, diskFull(err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(diskFull(err), os.RemoveAll(dir))
+		}
+	}()
+	s.mu.Lock()
+	machine, record := l.machine, l.record
+	s.mu.Unlock()
+	state, err := machine.State(ctx)
+	if err != nil {
+		return shim.Capture{}, err
+	}
+	got, err := machine.Capture(ctx, shim.CaptureRequest{Dir: dir, Last: last, Fleeting: fleeting})
+	if err != nil {
+		return got, err
+	}
+	return got, writeSave(dir, save{
+		WarmKey: record.WarmKey, Lowest: state.Lowest, Compat: state.Key,
+		CPUs: record.CPU, MemoryMB: record.MemoryMB, Layers: got.Layers,
+	})
+}
+
+// writeSave finishes a save: from now on it is whole.
+func writeSave(dir string, v save) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return errors.Join(durable.WriteFile(filepath.Join(dir, saveFile), text, 0o600), durable.SyncDir(filepath.Dir(dir)))
+}
+
+// savedDisk looks at a save's disk, from which a machine boots.
+func (s *Service) savedDisk(ctx context.Context, id string, resume guestproto.ResumeRequest) (source, error) {
+	_, src, err := s.openSave(ctx, id, resume)
+	return src, err
+}
+
+// savedSource looks at a save, and whether its memory fits this host; there may be
+// only a disk. resume is for the machine that is started from it.
+func (s *Service) savedSource(ctx context.Context, id string, resume guestproto.ResumeRequest) (source, error) {
+	v, src, err := s.openSave(ctx, id, resume)
+	if err != nil || len(v.Layers) == 0 {
+		return src, err
+	}
+	if err := s.cfg.Templates.Fits(ctx, v.Compat); err != nil {
+		return source{}, err
+	}
+	dir := s.saveDir(id)
+	src.state, src.lowest = filepath.Join(dir, shim.StateFile), v.Lowest
+	for _, name := range v.Layers {
+		src.layers = append(src.layers, filepath.Join(dir, filepath.Base(name)))
+	}
+	if v.Lowest == "" {
+		src.warm.MemoryPath = "" // of zeros
+	}
+	return src, nil
+}
+
+func (s *Service) openSave(ctx context.Context, id string, resume guestproto.ResumeRequest) (v save, _ source, err error) {
+	dir := s.saveDir(id)
+	text, err := os.ReadFile(filepath.Join(dir, saveFile))
+	if err != nil {
+		return v, source{}, unreadable(id, err)
+	}
+	if err := json.Unmarshal(text, &v); err != nil {
+		return v, source{}, unreadable(id, err)
+	}
+	warm, err := s.cfg.Templates.Stored(ctx, v.WarmKey)
+	if err != nil {
+		return v, source{}, err
+	}
+	warm.CPUs, warm.MemoryMB = v.CPUs, v.MemoryMB
+	return v, source{warm: warm, disk: filepath.Join(dir, shim.DiskFile), resume: resume}, nil
+}
+
+func unreadable(id string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return snapshotNotFound(id)
+	}
+	return &panda.Error{Code: api.CodeSnapshotDamaged, Message: fmt.Sprintf("the save %s cannot be read", id), Cause: err}
+}
+
+// startedFrom says of a failed start from a save what was wrong with that.
+func startedFrom(err error) error {
+	if errors.Is(err, memimage.ErrDamaged) {
+		return &panda.Error{Code: api.CodeSnapshotDamaged, Message: "the saved memory is damaged", Cause: err}
+	}
+	return err
+}
+
+// sweepSaves removes the saves that no record names.
+func (s *Service) sweepSaves(named map[string]bool) error {
+	if err := os.MkdirAll(s.cfg.SavesDir, 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(s.cfg.SavesDir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		if !named[e.Name()] {
+			errs = append(errs, os.RemoveAll(s.saveDir(e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
