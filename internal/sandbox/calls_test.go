@@ -305,7 +305,7 @@ func TestRefusalsOfTheAgent(t *testing.T) {
 	if _, err := n.svc.Context(t.Context(), sb.ID, "k2"); panda.CodeOf(err) != api.CodeContextNotFound {
 		t.Errorf("Context: got %v, want context.not_found", err)
 	}
-	if c, err := n.svc.Context(t.Context(), sb.ID, "k1"); err != nil || c.Status != "busy" {
+	if c, err := n.svc.Context(t.Context(), sb.ID, "k1"); err != nil || c.Status != "idle" {
 		t.Errorf("Context: got %v, %v", c, err)
 	}
 }

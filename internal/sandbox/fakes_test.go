@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"pandastack/api"
 	"pandastack/internal/guestproto"
@@ -284,7 +285,7 @@ func (s *starter) Launch(ctx context.Context, spec shim.Spec, _ *os.File) (shim.
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := &machine{starter: s, spec: spec, done: make(chan struct{}), guest: &guest{}}
+	m := &machine{starter: s, spec: spec, done: make(chan struct{}), guest: &guest{born: time.Now()}}
 	s.machines[spec.ID] = m
 	s.specs = append(s.specs, spec)
 	return m, nil
@@ -406,6 +407,9 @@ type guest struct {
 	write            func(io.Reader) (guestproto.FileInfo, error)
 	read             func(context.Context) (guestproto.FileInfo, io.ReadCloser, error)
 	statErr          error
+	busy             bool // its kernel
+	cpuPerSecond     float64
+	born             time.Time
 }
 
 func (g *guest) CreateKernel(_ context.Context, req guestproto.KernelRequest) (guestproto.Kernel, error) {
@@ -419,7 +423,11 @@ func (g *guest) CreateKernel(_ context.Context, req guestproto.KernelRequest) (g
 func (g *guest) Warm(context.Context, guestproto.WarmRequest) error { return nil }
 
 func (g *guest) Kernels(context.Context) ([]guestproto.Kernel, error) {
-	return []guestproto.Kernel{{ID: "k1", State: guestproto.KernelBusy}}, nil
+	state := guestproto.KernelIdle
+	if g.busy {
+		state = guestproto.KernelBusy
+	}
+	return []guestproto.Kernel{{ID: "k1", State: state}}, nil
 }
 
 func (g *guest) Execute(ctx context.Context, _ string, req guestproto.ExecuteRequest, sink func(guestproto.Event) error) error {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pandastack/api"
 	"pandastack/internal/panda"
@@ -317,4 +319,48 @@ func TestCallsWaitForAnOperation(t *testing.T) {
 		t.Errorf("in the end it is %s", got.Status)
 	}
 	n.remove(id)
+}
+
+func TestWhatHappensAtTheEndOfItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		create := func(req api.CreateSandbox) string {
+			t.Helper()
+			sb, err := n.svc.Create(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sb.ID
+		}
+		killed := create(api.CreateSandbox{IdleTimeoutSeconds: 60})
+		slept := create(api.CreateSandbox{IdleTimeoutSeconds: 60, OnTimeout: panda.OnTimeoutHibernate})
+		ttl := create(api.CreateSandbox{TTLSeconds: 60, OnTimeout: panda.OnTimeoutHibernate})
+		busy := create(api.CreateSandbox{IdleTimeoutSeconds: 60})
+		n.machine(busy).guest.cpuPerSecond = 0.5
+		cell := create(api.CreateSandbox{IdleTimeoutSeconds: 60})
+		n.machine(cell).guest.busy = true
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if _, err := n.svc.Get(t.Context(), killed); panda.CodeOf(err) != api.CodeSandboxNotFound {
+			t.Errorf("an idle one that is to be killed: %v", err)
+		}
+		for id, want := range map[string]panda.Status{slept: panda.Hibernated, ttl: panda.Hibernated, busy: panda.Running, cell: panda.Running} {
+			if got := n.get(id).Status; got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		}
+		if _, err := n.svc.Wake(t.Context(), ttl, ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(59 * time.Second) // its time begins anew
+		synctest.Wait()
+		if got := n.get(ttl).Status; got != panda.Running {
+			t.Errorf("woken, a second before its time is over: %s", got)
+		}
+		n.machine(busy).guest.cpuPerSecond = 0
+		n.machine(cell).guest.busy = false
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		n.remove(slept, ttl)
+	})
 }

@@ -63,6 +63,7 @@ func (s *Service) Start(ctx context.Context) error {
 		return fmt.Errorf("start sandboxes: %w", err)
 	}
 	s.spawn(s.expire)
+	s.spawn(s.watchIdle)
 	if s.poolRoom() > 0 {
 		s.spawn(s.fillPool)
 	}

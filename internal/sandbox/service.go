@@ -162,6 +162,7 @@ type live struct {
 	create   *creation     // not nil until Create is done
 	deletion *deletion     // not nil once a deletion has begun
 	moving   chan struct{} // not nil while an operation changes the status: closed at its end
+	looking  bool          // it is being looked at whether it is idle
 	notAgain time.Time     // an expired one whose deletion failed is left alone until then
 
 	// ended is done once the machine is gone; the next one has another. A context and not a channel, so

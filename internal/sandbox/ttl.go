@@ -4,14 +4,15 @@ import (
 	"context"
 	"time"
 
+	"pandastack/api"
 	"pandastack/internal/kit/logkey"
 	"pandastack/internal/panda"
 )
 
-// retryDelete is how long an expired sandbox that could not be deleted is left.
+// retryDelete is how long an expired sandbox that could not be put away is left.
 const retryDelete = 10 * time.Second
 
-// expire deletes sandboxes as their time ends, until Close.
+// expire puts sandboxes away as their time ends, until Close.
 func (s *Service) expire() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -22,7 +23,7 @@ func (s *Service) expire() {
 			return
 		case <-s.retime:
 		case <-timer.C:
-			s.deleteExpired()
+			s.putAwayExpired()
 		}
 	}
 }
@@ -61,7 +62,7 @@ func (l *live) expiresLocked() time.Time {
 	return at
 }
 
-func (s *Service) deleteExpired() {
+func (s *Service) putAwayExpired() {
 	s.mu.Lock()
 	var expired []*live
 	for _, l := range s.live {
@@ -72,18 +73,25 @@ func (s *Service) deleteExpired() {
 	}
 	s.mu.Unlock()
 	for _, l := range expired {
-		s.spawn(func() { s.deleteOne(l) })
+		s.spawn(func() { s.putAway(l, "its time to live is over") })
 	}
 }
 
-func (s *Service) deleteOne(l *live) {
-	err := s.Delete(context.Background(), l.id)
-	if err != nil && panda.CodeOf(err) != "sandbox.not_found" {
-		s.cfg.Log.Error("delete expired sandbox", logkey.Sandbox, l.id, logkey.Error, err)
+// putAway does to a sandbox what is to happen when its time is over.
+func (s *Service) putAway(l *live, reason string) {
+	record := s.status(l)
+	var err error
+	if record.OnTimeout == panda.OnTimeoutHibernate && record.Status != panda.Failed {
+		_, err = s.Hibernate(context.Background(), l.id)
+	} else {
+		err = s.Delete(context.Background(), l.id)
+	}
+	if err != nil && panda.CodeOf(err) != api.CodeSandboxNotFound {
+		s.cfg.Log.Error("put a sandbox away", "how", record.OnTimeout, logkey.Reason, reason, logkey.Sandbox, l.id, logkey.Error, err)
 		s.rearm()
 		return
 	}
-	s.cfg.Log.Info("sandbox expired", logkey.Sandbox, l.id)
+	s.cfg.Log.Info("sandbox put away", "how", record.OnTimeout, logkey.Reason, reason, logkey.Sandbox, l.id)
 }
 
 // rearm makes the expiry loop look at the deadlines anew.

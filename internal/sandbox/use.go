@@ -21,6 +21,7 @@ type use struct {
 	mu    sync.Mutex
 	calls int       // under way
 	last  time.Time // when the last one ended, or the sandbox began
+	cpu   sample    // the guest's, when it was looked at last
 }
 
 func (u *use) begin() {
@@ -41,6 +42,31 @@ func (u *use) touch() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.last = u.now()
+}
+
+// lookDue says whether to look at the guest: at the begin of an idle time, and when
+// it is as long as limit.
+func (u *use) lookDue(limit time.Duration) bool {
+	idle := u.idle()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return idle > 0 && (u.cpu.at.Before(u.last) || idle >= limit)
+}
+
+// quiet compares the guest's use of CPU with that at the begin of the idle time. Too
+// much of it begins the idle time anew.
+func (u *use) quiet(now sample) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.cpu.at.Before(u.last) {
+		u.cpu = now
+		return false
+	}
+	if now.cpuSeconds-u.cpu.cpuSeconds > idleShare*now.at.Sub(u.cpu.at).Seconds() {
+		u.last, u.cpu = now.at, now
+		return false
+	}
+	return true
 }
 
 func (u *use) idle() time.Duration {
