@@ -431,8 +431,13 @@ func (g *guest) Kernels(context.Context) ([]guestproto.Kernel, error) {
 }
 
 func (g *guest) Execute(ctx context.Context, _ string, req guestproto.ExecuteRequest, sink func(guestproto.Event) error) error {
+	if g.execute == nil {
+		return nil
+	}
 	return g.execute(ctx, req, sink)
 }
+
+func (g *guest) DeleteKernel(context.Context, string) error { return nil }
 
 func (g *guest) Replay(_ context.Context, _ string, _ int64, sink func(guestproto.Event) error) error {
 	return g.replay(sink)
