@@ -27,7 +27,9 @@ type Sandbox struct {
 	Start        Start  `json:"start"`
 	BootMS       int    `json:"boot_ms" doc:"start.total_ms rounded, for PandaStack's published clients"`
 	BootMode     string `json:"boot_mode" doc:"start.kind, for PandaStack's published clients"`
-	FromSnapshot string `json:"from_snapshot,omitempty"`
+	FromSnapshot string `json:"from_snapshot,omitempty" doc:"the snapshot it was made from"`
+	ForkParentID string `json:"fork_parent_id,omitempty" doc:"the sandbox it is a copy of"`
+	ForkTreeID   string `json:"fork_tree_id,omitempty" doc:"which it has in common with the copies made by the same call"`
 	GuestIP      string `json:"guest_ip,omitempty"`
 	Failure      string `json:"failure,omitempty" doc:"why status is failed and what can be restored"`
 	Usage        *Usage `json:"usage,omitempty" doc:"GET of one running sandbox: what it uses now"`
@@ -84,6 +86,11 @@ type CreateSandbox struct {
 	TTLSeconds int               `json:"ttl_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"0 means until deleted"`
 	Persistent bool              `json:"persistent,omitempty"`
 	Env        map[string]string `json:"env,omitempty" doc:"environment of every process and context started through the API"`
+
+	FromSnapshot       string `json:"from_snapshot,omitempty" doc:"id or name of a snapshot to go on from, with its template and size"`
+	IdleTimeoutSeconds int    `json:"idle_timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"on_timeout happens when nothing has run in it for so long; 0 means never"`
+	OnTimeout          string `json:"on_timeout,omitempty" enum:"kill,hibernate" default:"kill" doc:"what happens at the end of a time to live or of an idle time"`
+	AutoWake           bool   `json:"auto_wake,omitempty" doc:"the next call wakes it from hibernation"`
 }
 
 // Lifecycle says when a sandbox ends by itself.
@@ -92,12 +99,20 @@ type Lifecycle struct {
 	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
 	Persistent  bool       `json:"persistent"`
 	IdleSeconds float64    `json:"idle_seconds" doc:"since the last call on its contexts, processes and files ended; 0 while one is under way"`
+
+	IdleTimeoutSeconds int    `json:"idle_timeout_seconds" doc:"on_timeout happens when nothing has run in it for so long; 0 means never"`
+	OnTimeout          string `json:"on_timeout" enum:"kill,hibernate" doc:"what happens at the end of a time to live or of an idle time"`
+	AutoWake           bool   `json:"auto_wake" doc:"the next call wakes it from hibernation"`
 }
 
 // SetLifecycle changes what it names.
 type SetLifecycle struct {
 	TTLSeconds *int  `json:"ttl_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"from now; 0 means until deleted"`
 	Persistent *bool `json:"persistent,omitempty"`
+
+	IdleTimeoutSeconds *int    `json:"idle_timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"0 means never"`
+	OnTimeout          *string `json:"on_timeout,omitempty" enum:"kill,hibernate"`
+	AutoWake           *bool   `json:"auto_wake,omitempty"`
 }
 
 // SandboxList answers GET /v1/sandboxes.

@@ -160,7 +160,7 @@ func TestLifecycle(t *testing.T) {
 	_, _ = e.call("PATCH", path, `{"ttl_seconds":60}`)
 	_, _ = e.call("PATCH", path, `{"persistent":true}`)
 	resp, body := e.call("GET", path, "")
-	if want := `{"ttl_seconds":60,"persistent":true,"idle_seconds":0}`; resp.StatusCode != 200 || strings.TrimSpace(body) != want {
+	if want := `{"ttl_seconds":60,"persistent":true,"idle_seconds":0,"idle_timeout_seconds":0,"on_timeout":"","auto_wake":false}`; resp.StatusCode != 200 || strings.TrimSpace(body) != want {
 		t.Errorf("got %d %s, want %s", resp.StatusCode, body, want)
 	}
 	for _, wrong := range []string{`{"ttl_seconds":-1}`, `{"ttl_seconds":"1"}`, `{"idle_seconds":1}`} {
