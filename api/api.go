@@ -59,7 +59,7 @@ type GuestUsage struct {
 	MemoryAvailableBytes int64   `json:"memory_available_bytes"`
 	DiskTotalBytes       int64   `json:"disk_total_bytes"`
 	DiskUsedBytes        int64   `json:"disk_used_bytes"`
-	CPUSeconds           float64 `json:"cpu_seconds" doc:"used since the guest's boot, which for a restored one was its template's"`
+	CPUSeconds           float64 `json:"cpu_seconds" doc:"used since the sandbox was started"`
 	UptimeSeconds        float64 `json:"uptime_seconds" doc:"since the same moment"`
 	Processes            int     `json:"processes"`
 }

@@ -122,7 +122,7 @@ func usageRows(u *api.Usage) [][]string {
 	if g := u.Guest; g != nil {
 		used := g.MemoryTotalBytes - g.MemoryAvailableBytes
 		rows[0][1] += fmt.Sprintf("; in the guest %s of %s in use", bytesOf(used), bytesOf(g.MemoryTotalBytes))
-		rows = append(rows, []string{"cpu", fmt.Sprintf("%.1f s since the guest booted, which was %.0f s ago, with its template", g.CPUSeconds, g.UptimeSeconds)})
+		rows = append(rows, []string{"cpu", fmt.Sprintf("%.1f s in the %.0f s since its start", g.CPUSeconds, g.UptimeSeconds)})
 		disk += fmt.Sprintf("; in the guest %s of %s in use", bytesOf(g.DiskUsedBytes), bytesOf(g.DiskTotalBytes))
 	}
 	return append(rows, []string{"disk", disk}, []string{"network", u.Network})
