@@ -79,7 +79,7 @@ type Step struct {
 
 // CreateSandbox asks for a sandbox.
 type CreateSandbox struct {
-	Template   string            `json:"template,omitempty" default:"code-interpreter"`
+	Template   string            `json:"template,omitempty" default:"code-interpreter" doc:"ubuntu-24.04, the default of a published client, means base"`
 	CPU        int               `json:"cpu,omitempty" minimum:"1" maximum:"64" doc:"virtual CPUs; default the template's. Another size than the template's is baked when first asked for"`
 	MemoryMB   int               `json:"memory_mb,omitempty" minimum:"128" maximum:"1048576" doc:"default the template's"`
 	Metadata   map[string]string `json:"metadata,omitempty" maxProperties:"64"`
