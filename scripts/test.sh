@@ -24,7 +24,7 @@ if [ -z "${PANDASTACK_SHARED:-}" ] && [ -d ../shared/cases ]; then
   export PANDASTACK_SHARED
 fi
 
-more=(fonts-wqy-microhei fonts-symbola curl)
+more=(fonts-wqy-microhei fonts-symbola curl zsh fish)
 command -v node >/dev/null || more+=(nodejs npm) # for the published TypeScript client
 scripts/setup.sh "${more[@]}"
 make -s build

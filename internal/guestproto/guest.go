@@ -13,6 +13,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"math"
 	"time"
 )
 
@@ -105,12 +106,12 @@ type ResumeReport struct {
 	Steps []Step `json:"steps"`
 }
 
-// Milliseconds is what all steps took.
+// Milliseconds is what all steps took, to the microsecond.
 func (r ResumeReport) Milliseconds() (sum float64) {
 	for _, step := range r.Steps {
 		sum += step.MS
 	}
-	return sum
+	return math.Round(sum*1000) / 1000
 }
 
 // Step is one named, timed step.
