@@ -59,7 +59,7 @@ type GuestUsage struct {
 	MemoryAvailableBytes int64   `json:"memory_available_bytes"`
 	DiskTotalBytes       int64   `json:"disk_total_bytes"`
 	DiskUsedBytes        int64   `json:"disk_used_bytes"`
-	CPUSeconds           float64 `json:"cpu_seconds" doc:"used since the guest's boot, which for a restored one was its template's"`
+	CPUSeconds           float64 `json:"cpu_seconds" doc:"used since the sandbox was started"`
 	UptimeSeconds        float64 `json:"uptime_seconds" doc:"since the same moment"`
 	Processes            int     `json:"processes"`
 }
@@ -80,7 +80,7 @@ type Step struct {
 
 // CreateSandbox asks for a sandbox.
 type CreateSandbox struct {
-	Template   string            `json:"template,omitempty" default:"code-interpreter"`
+	Template   string            `json:"template,omitempty" default:"code-interpreter" doc:"ubuntu-24.04, the default of a published client, means base"`
 	CPU        int               `json:"cpu,omitempty" minimum:"1" maximum:"64" doc:"virtual CPUs; default the template's. Another size than the template's is baked when first asked for"`
 	MemoryMB   int               `json:"memory_mb,omitempty" minimum:"128" maximum:"1048576" doc:"default the template's"`
 	Metadata   map[string]string `json:"metadata,omitempty" maxProperties:"64"`

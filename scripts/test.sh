@@ -24,7 +24,7 @@ if [ -z "${PANDASTACK_SHARED:-}" ] && [ -d ../shared/cases ]; then
   export PANDASTACK_SHARED
 fi
 
-more=(fonts-wqy-microhei fonts-symbola curl)
+more=(fonts-wqy-microhei fonts-symbola curl zsh fish)
 command -v node >/dev/null || more+=(nodejs npm) # for the published TypeScript client
 scripts/setup.sh "${more[@]}"
 make -s build
@@ -40,7 +40,7 @@ step 'Go, with VMs' go test -count=1 -tags vm -p 1 -timeout 40m ./internal/vmm/.
 step 'Python SDK, with VMs' scripts/with-server.sh "$py" -m pytest -q sdk/python/tests/live
 step 'reported cases' scripts/with-server.sh "$py" -m pytest -q test/cases
 step 'API document' scripts/with-server.sh scripts/test-schema.sh
-step 'fuzzing' scripts/fuzz.sh 10
+step 'fuzzing' scripts/fuzz.sh 60
 step 'published clients' scripts/with-server.sh scripts/test-clients.sh
 
 printf '\n%d s in all\n' $((SECONDS - began))

@@ -34,7 +34,11 @@ _pandastack() {
     _files
   fi
 }
-compdef _pandastack pandastack
+if [[ ${funcstack[1]} == _pandastack ]]; then
+  _pandastack "$@" # loaded from fpath: the first call is the one that loads
+else
+  compdef _pandastack pandastack
+fi
 `,
 	"fish": `complete -c pandastack -a '(pandastack __complete -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'
 `,

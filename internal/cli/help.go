@@ -51,9 +51,12 @@ Examples:
 }
 
 func (sandboxCreateCmd) Help() string {
-	return `Examples:
+	return `Another size than the template's is baked when first asked for, which takes minutes; the command waits for that.
+
+Examples:
 
   pandastack sandbox create
+  pandastack sandbox create --cpu 2 --memory 2048
   pandastack sandbox create --ttl 3600 --metadata owner=ada --metadata job=17
   id=$(pandastack sandbox create) && pandastack exec "$id" -- uname -a`
 }

@@ -20,6 +20,7 @@ const removeTime = 30 * time.Second
 
 type runCmd struct {
 	clientFlags
+	sizeFlags
 	Code     string   `short:"c" placeholder:"CODE" help:"Code to run instead of a file."`
 	Template string   `default:"code-interpreter" complete:"template" help:"Template of the sandbox [${default}]."`
 	Timeout  float64  `placeholder:"SECONDS" help:"Interrupt the code after this time."`
@@ -83,7 +84,7 @@ func (c *runCmd) script(s *session) (script, error) {
 
 // inSandbox runs the script in a sandbox of its own and ends that.
 func (c *runCmd) inSandbox(s *session, server *client.Client, what script) (_ api.Execution, err error) {
-	box, err := s.createSandbox(server, api.CreateSandbox{Template: c.Template})
+	box, err := s.createSandbox(server, c.sandbox(c.Template))
 	if err != nil {
 		return api.Execution{}, err
 	}

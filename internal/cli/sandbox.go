@@ -20,8 +20,20 @@ type sandboxCmd struct {
 	Rm     sandboxRmCmd     `cmd:"" help:"Remove sandboxes."`
 }
 
+// sizeFlags choose another size than the template's.
+type sizeFlags struct {
+	CPU    int `name:"cpu" placeholder:"N" help:"Virtual CPUs [the template's]."`
+	Memory int `placeholder:"MB" help:"Memory in MiB [the template's]."`
+}
+
+// sandbox asks for one of a template in this size.
+func (f sizeFlags) sandbox(template string) api.CreateSandbox {
+	return api.CreateSandbox{Template: template, CPU: f.CPU, MemoryMB: f.Memory}
+}
+
 type sandboxCreateCmd struct {
 	listFlags
+	sizeFlags
 	Template string            `default:"code-interpreter" complete:"template" help:"Template to make it from [${default}]."`
 	TTL      int               `name:"ttl" placeholder:"SECONDS" help:"Remove it after this time."`
 	Metadata map[string]string `placeholder:"KEY=VALUE" help:"Notes to keep with it."`
@@ -32,7 +44,9 @@ func (c *sandboxCreateCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	box, err := s.createSandbox(server, api.CreateSandbox{Template: c.Template, TTLSeconds: c.TTL, Metadata: c.Metadata})
+	req := c.sandbox(c.Template)
+	req.TTLSeconds, req.Metadata = c.TTL, c.Metadata
+	box, err := s.createSandbox(server, req)
 	if err != nil {
 		return err
 	}
@@ -122,7 +136,7 @@ func usageRows(u *api.Usage) [][]string {
 	if g := u.Guest; g != nil {
 		used := g.MemoryTotalBytes - g.MemoryAvailableBytes
 		rows[0][1] += fmt.Sprintf("; in the guest %s of %s in use", bytesOf(used), bytesOf(g.MemoryTotalBytes))
-		rows = append(rows, []string{"cpu", fmt.Sprintf("%.1f s since the guest booted, which was %.0f s ago, with its template", g.CPUSeconds, g.UptimeSeconds)})
+		rows = append(rows, []string{"cpu", fmt.Sprintf("%.1f s in the %.0f s since its start", g.CPUSeconds, g.UptimeSeconds)})
 		disk += fmt.Sprintf("; in the guest %s of %s in use", bytesOf(g.DiskUsedBytes), bytesOf(g.DiskTotalBytes))
 	}
 	return append(rows, []string{"disk", disk}, []string{"network", u.Network})

@@ -112,7 +112,7 @@ func TestGetShowsWhatIsUsed(t *testing.T) {
 		Guest: &api.GuestUsage{MemoryTotalBytes: 1e9, MemoryAvailableBytes: 6e8, CPUSeconds: 1.25, UptimeSeconds: 9, DiskTotalBytes: 8e9, DiskUsedBytes: 1e9}})
 	want := [][]string{
 		{"memory", "50.0 MB of this host; in the guest 400.0 MB of 1.0 GB in use"},
-		{"cpu", "1.2 s since the guest booted, which was 9 s ago, with its template"},
+		{"cpu", "1.2 s in the 9 s since its start"},
 		{"disk", "1.0 kB of this host; in the guest 1.0 GB of 8.0 GB in use"},
 		{"network", "none"},
 	}

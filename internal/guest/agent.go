@@ -46,6 +46,7 @@ type Agent struct {
 	proc    proc.Runner
 	files   files.Files
 	resume  resume.System
+	meter   usage.Meter
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -105,14 +106,23 @@ func (a *Agent) Hello(context.Context) (guestproto.Hello, error) {
 
 // Resume implements guestproto.Guest.
 func (a *Agent) Resume(ctx context.Context, req guestproto.ResumeRequest) (guestproto.ResumeReport, error) {
-	return a.resume.Resume(ctx, req)
+	report, err := a.resume.Resume(ctx, req)
+	if err == nil && req.MachineID != "" {
+		err = a.meter.Reset()
+	}
+	if err != nil {
+		a.cfg.Log.Error("resume", "error", err)
+		return report, err
+	}
+	a.cfg.Log.Info("resumed", "hostname", req.Hostname, "reseeded", req.Reseed, "ms", report.Milliseconds())
+	return report, nil
 }
 
 // Quiesce implements guestproto.Guest.
 func (a *Agent) Quiesce(context.Context) error { return usage.Quiesce(a.cfg.Machine) }
 
 // Stats implements guestproto.Guest.
-func (a *Agent) Stats(context.Context) (guestproto.Stats, error) { return usage.Stats() }
+func (a *Agent) Stats(context.Context) (guestproto.Stats, error) { return a.meter.Stats() }
 
 // Warm implements guestproto.Guest.
 func (a *Agent) Warm(ctx context.Context, req guestproto.WarmRequest) error {

@@ -13,6 +13,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"math"
 	"time"
 )
 
@@ -93,15 +94,24 @@ type ResumeRequest struct {
 	WallClockNS int64 `json:"wall_clock_ns"` // Unix time, nanoseconds
 	// Reseed is set where the state may exist twice: template start, fork,
 	// restored snapshot. Seed is 32 or more fresh random bytes.
-	Reseed    bool   `json:"reseed"`
-	Seed      []byte `json:"seed,omitempty"`
-	Hostname  string `json:"hostname,omitempty"`
-	MachineID string `json:"machine_id,omitempty"` // 32 hex digits
+	Reseed   bool   `json:"reseed"`
+	Seed     []byte `json:"seed,omitempty"`
+	Hostname string `json:"hostname,omitempty"`
+	// MachineID, 32 hex digits, is set where another machine begins: Stats count from there.
+	MachineID string `json:"machine_id,omitempty"`
 }
 
 // ResumeReport says what was done and how long each step took.
 type ResumeReport struct {
 	Steps []Step `json:"steps"`
+}
+
+// Milliseconds is what all steps took, to the microsecond.
+func (r ResumeReport) Milliseconds() (sum float64) {
+	for _, step := range r.Steps {
+		sum += step.MS
+	}
+	return math.Round(sum*1000) / 1000
 }
 
 // Step is one named, timed step.
@@ -116,8 +126,8 @@ type Stats struct {
 	MemAvailable int64   `json:"mem_available"`
 	DiskTotal    int64   `json:"disk_total"`
 	DiskFree     int64   `json:"disk_free"`
-	CPUSeconds   float64 `json:"cpu_seconds"` // user + system since boot
-	Uptime       float64 `json:"uptime"`
+	CPUSeconds   float64 `json:"cpu_seconds"` // user + system since the machine began
+	Uptime       float64 `json:"uptime"`      // since the same moment
 	Processes    int     `json:"processes"`
 }
 

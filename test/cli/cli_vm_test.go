@@ -113,8 +113,11 @@ func TestRunAndExec(t *testing.T) {
 	if m := u.Memory.HostPrivateBytes; m < 5<<20 || m > 1<<30 || u.Guest.MemoryTotalBytes < 512<<20 || u.Guest.CPUSeconds <= 0 || u.Disk.HostBytes <= 0 {
 		t.Errorf("usage %+v, guest %+v", u, u.Guest)
 	}
-	if got := p.run(t, "logs", box); got.code != 0 {
-		t.Errorf("logs: %+v", got)
+	if life := time.Since(described.CreatedAt).Seconds(); u.Guest.UptimeSeconds > life || u.Guest.CPUSeconds > life+float64(described.CPU) {
+		t.Errorf("guest %+v, but the sandbox began %.1f s ago", u.Guest, life)
+	}
+	if got := p.ok(t, "logs", "--agent", box); !strings.Contains(got, "msg=resumed hostname=sandbox-"+box[:8]) {
+		t.Errorf("logs: %q", got)
 	}
 }
 

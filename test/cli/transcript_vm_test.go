@@ -158,7 +158,8 @@ var varying = []struct {
 }{
 	{regexp.MustCompile(`\b[a-z0-9]{20}\b`), "ID"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC`), "TIME"},
-	{regexp.MustCompile(`(?m)^  [a-z-]+ +[0-9.]+ ms\n`), ""}, // the steps of a start
+	{regexp.MustCompile(`(?m)^(time=\S+ level=INFO msg=resumed .*\n)+`), "resumed\n"}, // twice where a machine waited ready
+	{regexp.MustCompile(`(?m)^  [a-z-]+ +[0-9.]+ ms\n`), ""},                          // the steps of a start
 	{regexp.MustCompile(`(?m)^(\S+) +(ready|not_built|building|failed) .* MiB .*$`), "$1 and what is known of it"},
 	{regexp.MustCompile(`(ready|restored|booted) in \d+ ms`), "started in N ms"},
 	{regexp.MustCompile(`\d+(\.\d+)? ?(B|kB|MB|GB|ms|s|m|h|d)\b`), "N"},

@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -193,6 +194,13 @@ func TestBaseTemplate(t *testing.T) {
 	}
 	_, err = s.CreateContext(t.Context(), box.ID, api.CreateContext{})
 	assertRefused(t, err, api.CodeContextUnsupportedLanguage, "no Python")
+	t.Run("published client's default", func(t *testing.T) {
+		client := exec.Command("../../scripts/test-clients.sh", "node-default")
+		client.Env = append(os.Environ(), "PANDASTACK_API="+s.URL, "PANDASTACK_API_KEY="+s.Key)
+		if out, err := client.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
 	t.Run("refresh", func(t *testing.T) {
 		ageImage(t, dir)
 		out := harness.Program(t, dir, templateSteps, "template", "build", "base", "--refresh")

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -16,8 +17,37 @@ import (
 // ticksPerSecond is USER_HZ, which is 100 on every Linux this runs on.
 const ticksPerSecond = 100
 
+// Meter counts processor time and uptime from its last Reset; the kernel counts
+// from the boot, which for a restored machine was its template's.
+type Meter struct {
+	mu         sync.Mutex
+	cpu, begin float64 // what the kernel had counted then, seconds
+}
+
+// Reset begins anew.
+func (m *Meter) Reset() error {
+	var s guestproto.Stats
+	if err := read(&s, map[string]reader{"/proc/stat": cpu, "/proc/uptime": uptime}); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cpu, m.begin = s.CPUSeconds, s.Uptime
+	return nil
+}
+
 // Stats implements guestproto.Guest.
-func Stats() (guestproto.Stats, error) {
+func (m *Meter) Stats() (guestproto.Stats, error) {
+	s, err := total()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.CPUSeconds -= m.cpu
+	s.Uptime -= m.begin
+	return s, err
+}
+
+// total counts from the boot.
+func total() (guestproto.Stats, error) {
 	var s guestproto.Stats
 	var fs unix.Statfs_t
 	if err := unix.Statfs("/", &fs); err != nil {
@@ -25,19 +55,26 @@ func Stats() (guestproto.Stats, error) {
 	}
 	s.DiskTotal = int64(fs.Blocks) * fs.Bsize
 	s.DiskFree = int64(fs.Bavail) * fs.Bsize
-	for path, read := range map[string]func(*guestproto.Stats, []byte){
+	return s, read(&s, map[string]reader{
 		"/proc/meminfo": memory,
 		"/proc/stat":    cpu,
 		"/proc/uptime":  uptime,
 		"/proc/loadavg": processes,
-	} {
+	})
+}
+
+// reader takes what it knows from a file of /proc.
+type reader func(*guestproto.Stats, []byte)
+
+func read(s *guestproto.Stats, files map[string]reader) error {
+	for path, take := range files {
 		b, err := os.ReadFile(path)
 		if err != nil {
-			return s, err
+			return err
 		}
-		read(&s, b)
+		take(s, b)
 	}
-	return s, nil
+	return nil
 }
 
 func memory(s *guestproto.Stats, b []byte) {

@@ -59,6 +59,7 @@ func (h *handlers) createSandbox(ctx context.Context, in *createSandbox) (*body[
 	if req.Template == "" {
 		req.Template = "code-interpreter"
 	}
+	req.Template = templateNamed(req.Template)
 	box, err := h.Sandboxes.Create(ctx, req)
 	httpapi.Tag(ctx, logkey.Sandbox, box.ID)
 	return answer(wireSandbox(box), err)

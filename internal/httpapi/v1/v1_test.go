@@ -141,6 +141,14 @@ func TestCreateFillsWhatIsMissing(t *testing.T) {
 	}
 }
 
+func TestPublishedClientsDefaultTemplate(t *testing.T) {
+	e := start(t)
+	resp, got := e.call("POST", "/v1/sandboxes", `{"template":"ubuntu-24.04"}`)
+	if resp.StatusCode != 201 || e.created.Template != "base" || !strings.Contains(got, `"template":"base"`) {
+		t.Errorf("%d, template %q: %s", resp.StatusCode, e.created.Template, got)
+	}
+}
+
 func TestFormsOfAnswers(t *testing.T) {
 	e := start(t)
 	for call, want := range map[string]string{

@@ -145,8 +145,10 @@ def test_killing_what_is_gone(flavour: Flavour, wire: WireServer, sandbox: Any, 
         flavour.run(client.sandboxes.delete("s1"))
 
 
-def test_a_size_is_warned_about(flavour: Flavour, wire: WireServer, client: Any) -> None:
-    wire.reply(answer(201, SANDBOX))
-    with pytest.warns(UserWarning, match="a template decides"):
-        flavour.run(flavour.Sandbox.create(cpu=2, client=client))
-    assert "cpu" not in wire.requests[0].json
+def test_a_size_is_asked_for(flavour: Flavour, wire: WireServer, client: Any) -> None:
+    wire.reply(answer(201, {**SANDBOX, "cpu": 2, "memory_mb": 512}), answer(201, SANDBOX))
+    sandbox = flavour.run(flavour.Sandbox.create(cpu=2, memory_mb=512, client=client))
+    assert wire.requests[0].json == {"template": "code-interpreter", "cpu": 2, "memory_mb": 512}
+    assert (sandbox.cpu, sandbox.memory_mb) == (2, 512)
+    flavour.run(client.sandboxes.create("base", 1, 256))
+    assert wire.requests[1].json == {"template": "base", "cpu": 1, "memory_mb": 256}

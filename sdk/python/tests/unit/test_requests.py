@@ -158,6 +158,10 @@ def test_walk_follows_no_links(flavour: Flavour, wire: WireServer, sandbox: Any)
             pandastack.Sandbox.create,
             "template cpu memory_mb metadata ttl_seconds persistent from_snapshot volumes",
         ),
+        (
+            pandastack.Client("http://x", "k").sandboxes.create,
+            "template cpu memory_mb ttl_seconds persistent metadata from_snapshot volumes",
+        ),
         (pandastack.Sandbox.exec, "self cmd timeout_seconds check"),
         (pandastack.Sandbox.run_code, "self code language"),
         (pandastack.Sandbox.create_code_context, "self language"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from types import TracebackType
 from typing import Any, List, Optional
@@ -101,26 +101,32 @@ class AsyncSandboxes:
     async def create(
         self,
         template: str = "code-interpreter",
-        *,
-        metadata: Optional[Mapping[str, str]] = None,
+        cpu: Optional[int] = None,
+        memory_mb: Optional[int] = None,
         ttl_seconds: Optional[int] = None,
         persistent: bool = False,
+        metadata: Optional[Mapping[str, str]] = None,
+        from_snapshot: Optional[str] = None,
+        volumes: Optional[Sequence[Mapping[str, Any]]] = None,
+        *,
         env: Optional[Mapping[str, str]] = None,
         timeout: Optional[float] = None,
         cancel: Optional[Cancel] = None,
-        **options: Any,
     ) -> AsyncSandbox:
-        """As `AsyncSandbox.create`."""
+        """As `AsyncSandbox.create`, with the arguments in another order."""
         return await AsyncSandbox.create(
             template,
+            cpu=cpu,
+            memory_mb=memory_mb,
             metadata=metadata,
             ttl_seconds=ttl_seconds,
             persistent=persistent,
+            from_snapshot=from_snapshot,
+            volumes=volumes,
             env=env,
             timeout=timeout,
             cancel=cancel,
             client=self._client,
-            **options,
         )
 
     async def list(self) -> List[AsyncSandbox]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from types import TracebackType
@@ -70,7 +69,9 @@ class AsyncSandbox(AsyncProcesses, AsyncLife):
 
         Args:
             template: What to make it from.
-            cpu: Ignored with a warning: a template decides it. So is `memory_mb`.
+            cpu: Virtual CPUs; None for the template's. Another size than the template's is
+                baked when first asked for, some minutes in which there is no room for it.
+            memory_mb: Its memory in units of 2**20 bytes; None for the template's.
             metadata: Your own names and values, to find it by.
             ttl_seconds: Seconds after which it is deleted; None until deleted.
             persistent: ``async with`` leaves it alive.
@@ -88,12 +89,12 @@ class AsyncSandbox(AsyncProcesses, AsyncLife):
             ConnectionError: No server answers. Where its code is ``client.timeout`` or
                 ``client.connection_lost`` a sandbox may have been made; `list` shows it.
         """
-        if cpu is not None or memory_mb is not None:
-            warnings.warn("cpu and memory_mb are ignored: a template decides them", stacklevel=2)
         client = client or _default_client()
         seconds = _wire.limit(timeout, None)
         body = _wire.sparse(
             template=template,
+            cpu=cpu,
+            memory_mb=memory_mb,
             metadata=dict(metadata or {}),
             ttl_seconds=ttl_seconds,
             persistent=persistent,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from types import TracebackType
 from typing import Any, List, Optional
@@ -102,26 +102,32 @@ class Sandboxes:
     def create(
         self,
         template: str = "code-interpreter",
-        *,
-        metadata: Optional[Mapping[str, str]] = None,
+        cpu: Optional[int] = None,
+        memory_mb: Optional[int] = None,
         ttl_seconds: Optional[int] = None,
         persistent: bool = False,
+        metadata: Optional[Mapping[str, str]] = None,
+        from_snapshot: Optional[str] = None,
+        volumes: Optional[Sequence[Mapping[str, Any]]] = None,
+        *,
         env: Optional[Mapping[str, str]] = None,
         timeout: Optional[float] = None,
         cancel: Optional[Cancel] = None,
-        **options: Any,
     ) -> Sandbox:
-        """As `Sandbox.create`."""
+        """As `Sandbox.create`, with the arguments in another order."""
         return Sandbox.create(
             template,
+            cpu=cpu,
+            memory_mb=memory_mb,
             metadata=metadata,
             ttl_seconds=ttl_seconds,
             persistent=persistent,
+            from_snapshot=from_snapshot,
+            volumes=volumes,
             env=env,
             timeout=timeout,
             cancel=cancel,
             client=self._client,
-            **options,
         )
 
     def list(self) -> List[Sandbox]:
