@@ -83,6 +83,9 @@ const maxMessage = 4 << 10
 func refusal(resp *http.Response) error {
 	var e Error
 	if err := readJSON(resp.Body, 8*maxMessage, &e); err != nil {
+		if resp.StatusCode == http.StatusNotFound { // the mux of an agent that does not know the call
+			return Errorf(CodeUnsupported, "the sandbox was made from a snapshot whose agent cannot do this yet")
+		}
 		return fmt.Errorf("guest answered %d without an error body", resp.StatusCode)
 	}
 	return checkError(e)

@@ -104,8 +104,14 @@ func recode(event string, content []byte, after int64) (json.RawMessage, error) 
 		return through(content, func(c *Comm) bool {
 			return c.MsgType == "comm_open" || c.MsgType == "comm_msg" || c.MsgType == "comm_close"
 		})
+	case EventInput:
+		return through[InputRequest](content, nil)
+	case EventStarted:
+		return through[struct{}](content, nil)
 	case EventDropped:
-		return through(content, func(d *Dropped) bool { return d.First == after+1 && d.Bytes >= 0 })
+		return through(content, func(d *Dropped) bool {
+			return d.First == after+1 && d.Bytes >= 0 && d.Stdout.possible() && d.Stderr.possible()
+		})
 	case EventDone:
 		return through(content, knownDone)
 	}
@@ -115,7 +121,8 @@ func recode(event string, content []byte, after int64) (json.RawMessage, error) 
 func knownDone(d *Done) bool {
 	switch d.Status {
 	case StatusOK, StatusError, StatusTimeout, StatusDied, StatusAborted:
-		return d.Dropped >= 0 && d.DurationMS >= 0 && len(d.Signal) < 32 && d.MemoryPeak >= 0 && d.MemoryLimit >= 0
+		return d.Dropped >= 0 && d.DurationMS >= 0 && len(d.Signal) < 32 && d.MemoryPeak >= 0 && d.MemoryLimit >= 0 &&
+			d.TimeoutMS >= 0 && len(d.Reason) < 32 && len(d.Kernel) <= maxID
 	}
 	return false
 }

@@ -3,28 +3,42 @@ package kernel
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"sort"
 	"sync"
 
 	"pandastack/internal/guestproto"
 )
 
-// entryCost is what an event costs beside its content.
-const entryCost = 96
+const (
+	// entryCost is what an event costs beside its content.
+	entryCost = 96
+	// maxBuffer bytes of the newest events are in memory while a cell runs, maxRest
+	// once it has ended.
+	maxBuffer = 1 << 20
+	maxRest   = 64 << 10
+)
 
-// log is the ordered events of one execution. It keeps the first and the last
-// events within its limit and drops those between.
+// log is the ordered events of one execution. The newest are in memory, those
+// before them in a file. Beyond its limit the file keeps the first and the last
+// ones and drops those between. Whoever adds never waits for whoever reads.
 type log struct {
-	limit int64
+	dir   string // where the file is made
+	limit int64  // bytes of the file
 
-	mu      sync.Mutex
-	last    int64 // sequence number of the newest event
-	head    []guestproto.Event
-	tail    []guestproto.Event // follows head, or what was dropped after it
-	headLen int64
-	tailLen int64
-	dropped int64
-	done    bool
-	grown   chan struct{} // closed at the next event; nil while nobody waits
+	mu        sync.Mutex
+	last      int64 // sequence number of the newest event
+	spill     spill
+	segments  []segment // of the file, oldest first
+	heads     int       // how many of them are never dropped
+	buffer    []guestproto.Event
+	bufferLen int64
+	lost      guestproto.Dropped // all that was dropped
+	lostTo    int64              // the newest event that was dropped
+	done      bool
+	grown     chan struct{} // closed at the next event; nil while nobody waits
+	readers   int
+	retired   bool // nobody else will begin to read
 }
 
 func cost(e guestproto.Event) int64 { return int64(len(e.Content)) + entryCost }
@@ -40,16 +54,14 @@ func (l *log) addLocked(event string, content json.RawMessage) {
 	if l.done {
 		return
 	}
+	if l.done = event == guestproto.EventDone; l.done && l.bufferLen > maxRest {
+		l.sealLocked() // without the last event, which is never dropped
+	}
 	l.last++
-	l.done = event == guestproto.EventDone
 	e := guestproto.Event{Seq: l.last, Type: event, Content: content}
-	if len(l.tail) == 0 && l.headLen+cost(e) <= l.limit/2 {
-		l.head = append(l.head, e)
-		l.headLen += cost(e)
-	} else {
-		l.tail = append(l.tail, e)
-		l.tailLen += cost(e)
-		l.trimLocked()
+	l.buffer = append(l.buffer, e)
+	if l.bufferLen += cost(e); l.bufferLen > maxBuffer && !l.done {
+		l.sealLocked()
 	}
 	if l.grown != nil {
 		close(l.grown)
@@ -57,12 +69,60 @@ func (l *log) addLocked(event string, content json.RawMessage) {
 	}
 }
 
-func (l *log) trimLocked() {
-	for l.tailLen > l.limit/2 && len(l.tail) > 1 {
-		l.tailLen -= cost(l.tail[0])
-		l.dropped += int64(len(l.tail[0].Content))
-		l.tail[0] = guestproto.Event{}
-		l.tail = l.tail[1:]
+// sealLocked moves the events in memory to the file. What the disk does not take
+// is dropped.
+func (l *log) sealLocked() {
+	events := l.buffer
+	l.buffer, l.bufferLen = nil, 0
+	s, err := l.spill.append(l.dir, events)
+	if err != nil {
+		l.loseLocked(events)
+		return
+	}
+	l.segments = append(l.segments, s)
+	if l.heads == len(l.segments)-1 && s.at+s.size <= l.limit/2 {
+		l.heads++
+	}
+	for l.spill.kept > l.limit && len(l.segments) > l.heads+1 {
+		l.dropLocked(l.heads)
+	}
+}
+
+// dropLocked takes one segment out of the file.
+func (l *log) dropLocked(n int) {
+	s := l.segments[n]
+	events, _ := l.spill.read(s) // unreadable ones count as nothing
+	l.loseLocked(events)
+	l.lostTo = max(l.lostTo, s.last)
+	l.spill.drop(s)
+	l.segments = slices.Delete(l.segments, n, n+1)
+	if n < l.heads {
+		l.heads--
+	}
+}
+
+func (l *log) loseLocked(events []guestproto.Event) {
+	for _, e := range events {
+		l.lost.Bytes += int64(len(e.Content))
+		l.lostTo = max(l.lostTo, e.Seq)
+		var s guestproto.Stream
+		if e.Type != guestproto.EventStream || json.Unmarshal(e.Content, &s) != nil {
+			continue
+		}
+		if s.Name == "stderr" {
+			count(&l.lost.Stderr, s.Text)
+		} else {
+			count(&l.lost.Stdout, s.Text)
+		}
+	}
+}
+
+func count(size *guestproto.Size, text string) {
+	size.Bytes += int64(len(text))
+	for i := range len(text) {
+		if text[i] == '\n' {
+			size.Lines++
+		}
 	}
 }
 
@@ -70,7 +130,7 @@ func (l *log) trimLocked() {
 func (l *log) finish(d guestproto.Done) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d.Dropped = l.dropped
+	d.Dropped = l.lost.Bytes
 	b, err := json.Marshal(d)
 	if err != nil { // a Done holds nothing that cannot be encoded
 		b = []byte(`{"status":"died"}`)
@@ -78,41 +138,141 @@ func (l *log) finish(d guestproto.Done) {
 	l.addLocked(guestproto.EventDone, b)
 }
 
-// next returns some events after seq, or a channel that closes when there are.
-func (l *log) next(seq int64, batch []guestproto.Event) ([]guestproto.Event, <-chan struct{}) {
+// reader is one follower's place in a log.
+type reader struct {
+	log    *log
+	seq    int64 // of the last event delivered
+	told   guestproto.Dropped
+	loaded []guestproto.Event // of a segment, all after seq
+}
+
+// open begins to read after seq. Its caller closes the reader.
+func (l *log) open(seq int64) *reader {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if seq >= l.last {
+	l.readers++
+	r := &reader{log: l, seq: seq}
+	if seq >= l.lostTo {
+		r.told = l.lost
+	}
+	return r
+}
+
+func (r *reader) close() {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	r.log.readers--
+	r.log.freeLocked()
+}
+
+// retire frees the log's file once nobody reads it any more.
+func (l *log) retire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retired = true
+	l.freeLocked()
+}
+
+func (l *log) freeLocked() {
+	if l.retired && l.readers == 0 {
+		l.segments = nil
+		l.spill.close()
+	}
+}
+
+// spilled is how many bytes of disk the log takes.
+func (l *log) spilled() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.spill.kept
+}
+
+// next returns some events after the reader's place, or a channel that closes
+// when there are.
+func (r *reader) next() ([]guestproto.Event, <-chan struct{}) {
+	for len(r.loaded) == 0 {
+		events, s, grown := r.look()
+		if len(events) > 0 || grown != nil {
+			return events, grown
+		}
+		r.load(s)
+	}
+	n := min(len(r.loaded), 32)
+	events := r.loaded[:n]
+	r.loaded = r.loaded[n:]
+	return events, nil
+}
+
+// look finds what follows the reader's place: events, or a segment to load, or
+// nothing yet.
+func (r *reader) look() ([]guestproto.Event, segment, <-chan struct{}) {
+	l := r.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.seq >= l.last {
 		if l.grown == nil {
 			l.grown = make(chan struct{})
 		}
-		return nil, l.grown
+		return nil, segment{}, l.grown
 	}
-	if seq < int64(len(l.head)) {
-		return append(batch, clip(l.head[seq:])...), nil
+	if r.seq >= l.lostTo {
+		r.told = l.lost
 	}
-	first := l.tail[0].Seq
-	if seq+1 < first {
-		batch = append(batch, l.gap(seq, first))
-		seq = first - 1
+	n := sort.Search(len(l.segments), func(i int) bool { return l.segments[i].last > r.seq })
+	first := l.last + 1
+	if n < len(l.segments) {
+		first = l.segments[n].first
+	} else if len(l.buffer) > 0 {
+		first = l.buffer[0].Seq
 	}
-	return append(batch, clip(l.tail[seq+1-first:])...), nil
+	switch {
+	case first > r.seq+1:
+		return []guestproto.Event{r.gapLocked(first)}, segment{}, nil
+	case n < len(l.segments):
+		return nil, l.segments[n], nil
+	}
+	rest := l.buffer[r.seq+1-first:]
+	return slices.Clone(rest[:min(len(rest), 32)]), segment{}, nil
 }
 
-// gap stands for the dropped events between seq and first.
-func (l *log) gap(seq, first int64) guestproto.Event {
-	content, _ := json.Marshal(guestproto.Dropped{First: seq + 1, Bytes: l.dropped})
+// gapLocked stands for the dropped events before first.
+func (r *reader) gapLocked(first int64) guestproto.Event {
+	all := r.log.lost
+	content, _ := json.Marshal(guestproto.Dropped{
+		First: r.seq + 1, Bytes: all.Bytes - r.told.Bytes,
+		Stdout: less(all.Stdout, r.told.Stdout), Stderr: less(all.Stderr, r.told.Stderr),
+	})
+	r.told = all
 	return guestproto.Event{Seq: first - 1, Type: guestproto.EventDropped, Content: content}
 }
 
-func clip(events []guestproto.Event) []guestproto.Event {
-	return events[:min(len(events), 32)]
+func less(a, b guestproto.Size) guestproto.Size {
+	return guestproto.Size{Bytes: a.Bytes - b.Bytes, Lines: a.Lines - b.Lines}
+}
+
+// load reads a segment. One that was dropped meanwhile, or cannot be read, is
+// left out; the next look finds the gap.
+func (r *reader) load(s segment) {
+	events, err := r.log.spill.read(s)
+	l := r.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := slices.IndexFunc(l.segments, func(is segment) bool { return is.first == s.first })
+	switch {
+	case n < 0:
+	case err != nil:
+		l.dropLocked(n)
+	default:
+		r.loaded = events[r.seq+1-s.first:]
+	}
 }
 
 // follow calls sink with each event after seq until EventDone was delivered.
 func (l *log) follow(ctx context.Context, seq int64, sink func(guestproto.Event) error) error {
+	r := l.open(seq)
+	defer r.close()
 	for {
-		grown, err := l.deliver(&seq, sink)
+		grown, err := r.deliver(sink)
 		if grown == nil || err != nil {
 			return err
 		}
@@ -126,26 +286,34 @@ func (l *log) follow(ctx context.Context, seq int64, sink func(guestproto.Event)
 
 // replay calls sink with each event after seq that there is by now.
 func (l *log) replay(seq int64, sink func(guestproto.Event) error) error {
-	_, err := l.deliver(&seq, sink)
+	r := l.open(seq)
+	defer r.close()
+	_, err := r.deliver(sink)
 	return err
 }
 
-// deliver calls sink with each event after seq, which it moves on, and returns
-// a channel that closes when there are more, or nil after EventDone.
-func (l *log) deliver(seq *int64, sink func(guestproto.Event) error) (<-chan struct{}, error) {
-	var room [33]guestproto.Event
+// deliver calls sink with each event there is, and returns a channel that closes
+// when there are more, or nil after EventDone.
+func (r *reader) deliver(sink func(guestproto.Event) error) (<-chan struct{}, error) {
 	for {
-		batch, grown := l.next(*seq, room[:0])
+		batch, grown := r.next()
+		if grown != nil {
+			return grown, nil
+		}
 		for _, e := range batch {
 			if err := sink(e); err != nil {
 				return nil, err
 			}
-			if *seq = e.Seq; e.Type == guestproto.EventDone {
+			if r.seq = e.Seq; e.Type == guestproto.EventDone {
 				return nil, nil
 			}
 		}
-		if grown != nil {
-			return grown, nil
-		}
 	}
+}
+
+// newest is the number of the newest event.
+func (l *log) newest() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
 }
