@@ -218,3 +218,25 @@ func TestEndlessPrinting(t *testing.T) {
 		t.Fatalf("got %d bytes, %+v", len(c.Stdout), c.Done)
 	}
 }
+
+func TestOutputAfterTheCell(t *testing.T) {
+	a := startPython(t)
+	a.kernel(t, "k")
+	c := a.run(t, "k", guestproto.ExecuteRequest{ID: "x", Code: `
+import threading
+go = threading.Event()
+threading.Thread(target=lambda: (go.wait(), print('late'))).start()
+print('on time')`})
+	if c.Stdout != "on time\n" {
+		t.Fatalf("got %+v", c)
+	}
+	a.code(t, "k", "go.set()")
+	eventually(t, "the thread's output is the first cell's", func() bool {
+		var all cell
+		err := a.Replay(deadline(t), "x", 0, func(e guestproto.Event) error { all.add(t, e); return nil })
+		return err == nil && all.Stdout == "on time\nlate\n" && all.Done.Status == "ok"
+	})
+	if err := a.Events(deadline(t), "x", 1000, func(guestproto.Event) error { return nil }); err != nil {
+		t.Errorf("following what has ended: %v", err)
+	}
+}

@@ -204,6 +204,9 @@ func (c *Client) Events(ctx context.Context, execution string, after int64, sink
 	if err != nil {
 		return err
 	}
+	if after > 0 {
+		return allEvents(resp.Body, after, sink) // there may be none left
+	}
 	return followEvents(resp.Body, after, sink)
 }
 
@@ -214,10 +217,7 @@ func (c *Client) Replay(ctx context.Context, execution string, after int64, sink
 	if err != nil {
 		return err
 	}
-	if err := followEvents(resp.Body, after, sink); !errors.Is(err, errEnd) {
-		return err
-	}
-	return nil // it has not ended yet
+	return allEvents(resp.Body, after, sink)
 }
 
 // Exec implements Guest.

@@ -50,15 +50,29 @@ func eachLine(body io.ReadCloser, f func(line []byte) (last bool, err error)) er
 	}
 }
 
-// followEvents hands a stream of events to sink, whose first one is after+1.
+// followEvents hands a stream of events to sink, whose first one is after+1 and
+// whose last one EventDone.
 func followEvents(body io.ReadCloser, after int64, sink func(Event) error) error {
+	return eachEvent(body, after, func(e Event) (bool, error) { return e.Type == EventDone, sink(e) })
+}
+
+// allEvents hands a stream of events to sink that ends where it ends.
+func allEvents(body io.ReadCloser, after int64, sink func(Event) error) error {
+	err := eachEvent(body, after, func(e Event) (bool, error) { return false, sink(e) })
+	if errors.Is(err, errEnd) {
+		return nil
+	}
+	return err
+}
+
+func eachEvent(body io.ReadCloser, after int64, sink func(Event) (last bool, err error)) error {
 	return eachLine(body, func(line []byte) (bool, error) {
 		e, err := decodeEvent(line, after)
 		if err != nil {
 			return false, err
 		}
 		after = e.Seq
-		return e.Type == EventDone, sink(e)
+		return sink(e)
 	})
 }
 

@@ -152,3 +152,9 @@ func checkExecution(x *Execution) error {
 }
 
 func (s Size) possible() bool { return s.Bytes >= 0 && s.Lines >= 0 }
+
+// Plus adds sizes.
+func (s Size) Plus(o Size) Size { return Size{s.Bytes + o.Bytes, s.Lines + o.Lines} }
+
+// Minus subtracts sizes.
+func (s Size) Minus(o Size) Size { return Size{s.Bytes - o.Bytes, s.Lines - o.Lines} }

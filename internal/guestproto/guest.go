@@ -79,7 +79,8 @@ type Guest interface {
 	// Execute is Start and Events in one call: it returns after EventDone was delivered. Losing the
 	// caller does not end the cell.
 	Execute(ctx context.Context, kernel string, req ExecuteRequest, sink func(Event) error) error
-	// Events replays an execution's events with Seq > after, then follows it to its end.
+	// Events replays an execution's events with Seq > after, then follows it to its end. What the
+	// cell's threads and processes print later comes after EventDone; Events does not wait for it.
 	Events(ctx context.Context, execution string, after int64, sink func(Event) error) error
 	// Replay is Events without the following: it returns with what there is.
 	Replay(ctx context.Context, execution string, after int64, sink func(Event) error) error

@@ -99,18 +99,26 @@ func (x *execution) request() executeRequest {
 
 // takeLocked adds one of the kernel's messages and reports whether it was the last.
 func (x *execution) takeLocked(p *process, m message) bool {
+	switch m.Header.Type {
+	case guestproto.EventInput:
+		x.askLocked(p, m.Content)
+	case "execute_reply":
+		x.replyLocked(m)
+	default:
+		x.showLocked(m)
+	}
+	return x.replied
+}
+
+// showLocked adds what a notebook would show.
+func (x *execution) showLocked(m message) {
 	switch t := m.Header.Type; t {
 	case guestproto.EventStream, guestproto.EventDisplay, guestproto.EventUpdateDisplay,
 		guestproto.EventResult, guestproto.EventError, guestproto.EventClearOutput:
 		x.log.add(t, m.Content)
 	case "comm_open", "comm_msg", "comm_close":
 		x.log.add(guestproto.EventComm, commContent(t, m.Content))
-	case guestproto.EventInput:
-		x.askLocked(p, m.Content)
-	case "execute_reply":
-		x.replyLocked(m)
 	}
-	return x.replied
 }
 
 // commContent puts the message's type in front of its content's fields.

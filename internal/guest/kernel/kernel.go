@@ -38,6 +38,7 @@ type kernel struct {
 	proc     *process
 	running  *execution
 	queue    []*execution
+	latest   []*execution // that ended in this process
 	count    int
 	restarts int
 	lost     bool // state was lost and no cell that began after it has said so yet
@@ -147,6 +148,7 @@ func (k *kernel) giveUp(x *execution, err error) {
 func (k *kernel) endLocked(x *execution) {
 	x.finishLocked()
 	k.m.finished(x)
+	k.latest = append(k.latest[max(0, len(k.latest)-keepLatest+1):], x)
 	if x.req.StopOnError && x.done.Status != guestproto.StatusOK {
 		k.abortLocked(guestproto.ReasonBatch, func(w *execution) bool { return w.req.Batch == x.req.Batch })
 	}
@@ -246,6 +248,7 @@ func (k *kernel) ended(p *process, memory cgroup.Memory) {
 	defer k.mu.Unlock()
 	k.proc, k.lost, k.count = nil, true, 0
 	k.restarts++
+	k.latest = nil // the next process counts its messages afresh
 	x := k.running
 	if x == nil || !x.sent {
 		return
@@ -260,6 +263,7 @@ func (k *kernel) ended(p *process, memory cgroup.Memory) {
 	x.done.Status, x.done.Restarted = guestproto.StatusDied, true
 	k.abortLocked(guestproto.ReasonDied, all)
 	k.endLocked(x)
+	k.latest = nil
 	if x.timedOut && !k.deleted {
 		k.work.Add(1)
 		go k.revive()
@@ -279,14 +283,32 @@ func (k *kernel) message(p *process, m message) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	x := k.running
-	if x == nil || p != k.proc || m.Parent.ID != x.msgID {
-		return // late output of a cell that has ended
+	if p != k.proc {
+		return
+	}
+	if x == nil || m.Parent.ID != x.msgID {
+		k.lateLocked(m)
+		return
 	}
 	if x.takeLocked(p, m) {
 		if x.done.ExecutionCount > 0 {
 			k.count = x.done.ExecutionCount
 		}
 		k.endLocked(x)
+	}
+}
+
+// keepLatest bounds how many cells are known to a process's late output.
+const keepLatest = 64
+
+// lateLocked takes a message of a cell that has ended: what its threads and
+// processes print.
+func (k *kernel) lateLocked(m message) {
+	for _, x := range k.latest {
+		if x.msgID == m.Parent.ID {
+			x.showLocked(m)
+			return
+		}
 	}
 }
 

@@ -33,17 +33,26 @@ type log struct {
 	heads     int       // how many of them are never dropped
 	buffer    []guestproto.Event
 	bufferLen int64
-	lost      guestproto.Dropped // all that was dropped
-	lostTo    int64              // the newest event that was dropped
-	done      bool
+	losses    []loss        // in order
+	doneAt    int64         // the number of EventDone
+	late      int64         // bytes of what came after it
 	grown     chan struct{} // closed at the next event; nil while nobody waits
 	readers   int
 	retired   bool // nobody else will begin to read
 }
 
+// loss is what was dropped of all events up to one.
+type loss struct {
+	last int64
+	sum  guestproto.Dropped
+}
+
+// maxLosses bounds how many are told apart, each of which stands for a segment.
+const maxLosses = 4096
+
 func cost(e guestproto.Event) int64 { return int64(len(e.Content)) + entryCost }
 
-// add appends an event. After EventDone it does nothing.
+// add appends an event. After EventDone there is room for little.
 func (l *log) add(event string, content json.RawMessage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,16 +60,19 @@ func (l *log) add(event string, content json.RawMessage) {
 }
 
 func (l *log) addLocked(event string, content json.RawMessage) {
-	if l.done {
-		return
+	e := guestproto.Event{Seq: l.last + 1, Type: event, Content: content}
+	if l.doneAt > 0 {
+		if l.late += cost(e); l.late > maxRest || event == guestproto.EventDone {
+			return
+		}
+	} else if event == guestproto.EventDone {
+		if l.doneAt = e.Seq; l.bufferLen > maxRest {
+			l.sealLocked() // without EventDone, which is never dropped
+		}
 	}
-	if l.done = event == guestproto.EventDone; l.done && l.bufferLen > maxRest {
-		l.sealLocked() // without the last event, which is never dropped
-	}
-	l.last++
-	e := guestproto.Event{Seq: l.last, Type: event, Content: content}
+	l.last = e.Seq
 	l.buffer = append(l.buffer, e)
-	if l.bufferLen += cost(e); l.bufferLen > maxBuffer && !l.done {
+	if l.bufferLen += cost(e); l.bufferLen > maxBuffer && l.doneAt == 0 {
 		l.sealLocked()
 	}
 	if l.grown != nil {
@@ -76,7 +88,7 @@ func (l *log) sealLocked() {
 	l.buffer, l.bufferLen = nil, 0
 	s, err := l.spill.append(l.dir, events)
 	if err != nil {
-		l.loseLocked(events)
+		l.loseLocked(events[len(events)-1].Seq, events)
 		return
 	}
 	l.segments = append(l.segments, s)
@@ -92,8 +104,7 @@ func (l *log) sealLocked() {
 func (l *log) dropLocked(n int) {
 	s := l.segments[n]
 	events, _ := l.spill.read(s) // unreadable ones count as nothing
-	l.loseLocked(events)
-	l.lostTo = max(l.lostTo, s.last)
+	l.loseLocked(s.last, events)
 	l.spill.drop(s)
 	l.segments = slices.Delete(l.segments, n, n+1)
 	if n < l.heads {
@@ -101,20 +112,49 @@ func (l *log) dropLocked(n int) {
 	}
 }
 
-func (l *log) loseLocked(events []guestproto.Event) {
+// loseLocked counts events up to last as dropped.
+func (l *log) loseLocked(last int64, events []guestproto.Event) {
+	lost := loss{last, measure(events)}
+	n := sort.Search(len(l.losses), func(i int) bool { return l.losses[i].last > last })
+	if n > 0 {
+		lost.sum = plus(l.losses[n-1].sum, lost.sum)
+	}
+	l.losses = slices.Insert(l.losses, n, lost)
+	for i := n + 1; i < len(l.losses); i++ { // only where an old segment turns out to be unreadable
+		l.losses[i].sum = plus(l.losses[i].sum, measure(events))
+	}
+	if len(l.losses) > maxLosses {
+		l.losses = slices.Delete(l.losses, 0, 1)
+	}
+}
+
+// lostLocked is what was dropped of the events up to seq.
+func (l *log) lostLocked(seq int64) guestproto.Dropped {
+	n := sort.Search(len(l.losses), func(i int) bool { return l.losses[i].last > seq })
+	if n == 0 {
+		return guestproto.Dropped{}
+	}
+	return l.losses[n-1].sum
+}
+
+func measure(events []guestproto.Event) (d guestproto.Dropped) {
 	for _, e := range events {
-		l.lost.Bytes += int64(len(e.Content))
-		l.lostTo = max(l.lostTo, e.Seq)
+		d.Bytes += int64(len(e.Content))
 		var s guestproto.Stream
 		if e.Type != guestproto.EventStream || json.Unmarshal(e.Content, &s) != nil {
 			continue
 		}
 		if s.Name == "stderr" {
-			count(&l.lost.Stderr, s.Text)
+			count(&d.Stderr, s.Text)
 		} else {
-			count(&l.lost.Stdout, s.Text)
+			count(&d.Stdout, s.Text)
 		}
 	}
+	return d
+}
+
+func plus(a, b guestproto.Dropped) guestproto.Dropped {
+	return guestproto.Dropped{Bytes: a.Bytes + b.Bytes, Stdout: a.Stdout.Plus(b.Stdout), Stderr: a.Stderr.Plus(b.Stderr)}
 }
 
 func count(size *guestproto.Size, text string) {
@@ -130,7 +170,7 @@ func count(size *guestproto.Size, text string) {
 func (l *log) finish(d guestproto.Done) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d.Dropped = l.lost.Bytes
+	d.Dropped = l.lostLocked(l.last).Bytes
 	b, err := json.Marshal(d)
 	if err != nil { // a Done holds nothing that cannot be encoded
 		b = []byte(`{"status":"died"}`)
@@ -141,8 +181,7 @@ func (l *log) finish(d guestproto.Done) {
 // reader is one follower's place in a log.
 type reader struct {
 	log    *log
-	seq    int64 // of the last event delivered
-	told   guestproto.Dropped
+	seq    int64              // of the last event delivered
 	loaded []guestproto.Event // of a segment, all after seq
 }
 
@@ -151,11 +190,7 @@ func (l *log) open(seq int64) *reader {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.readers++
-	r := &reader{log: l, seq: seq}
-	if seq >= l.lostTo {
-		r.told = l.lost
-	}
-	return r
+	return &reader{log: l, seq: seq}
 }
 
 func (r *reader) close() {
@@ -215,9 +250,6 @@ func (r *reader) look() ([]guestproto.Event, segment, <-chan struct{}) {
 		}
 		return nil, segment{}, l.grown
 	}
-	if r.seq >= l.lostTo {
-		r.told = l.lost
-	}
 	n := sort.Search(len(l.segments), func(i int) bool { return l.segments[i].last > r.seq })
 	first := l.last + 1
 	if n < len(l.segments) {
@@ -235,19 +267,15 @@ func (r *reader) look() ([]guestproto.Event, segment, <-chan struct{}) {
 	return slices.Clone(rest[:min(len(rest), 32)]), segment{}, nil
 }
 
-// gapLocked stands for the dropped events before first.
+// gapLocked stands for the dropped events before first. Where the reader is in
+// the middle of a segment that was dropped, all of that counts.
 func (r *reader) gapLocked(first int64) guestproto.Event {
-	all := r.log.lost
+	before, all := r.log.lostLocked(r.seq), r.log.lostLocked(first-1)
 	content, _ := json.Marshal(guestproto.Dropped{
-		First: r.seq + 1, Bytes: all.Bytes - r.told.Bytes,
-		Stdout: less(all.Stdout, r.told.Stdout), Stderr: less(all.Stderr, r.told.Stderr),
+		First: r.seq + 1, Bytes: all.Bytes - before.Bytes,
+		Stdout: all.Stdout.Minus(before.Stdout), Stderr: all.Stderr.Minus(before.Stderr),
 	})
-	r.told = all
 	return guestproto.Event{Seq: first - 1, Type: guestproto.EventDropped, Content: content}
-}
-
-func less(a, b guestproto.Size) guestproto.Size {
-	return guestproto.Size{Bytes: a.Bytes - b.Bytes, Lines: a.Lines - b.Lines}
 }
 
 // load reads a segment. One that was dropped meanwhile, or cannot be read, is
@@ -272,8 +300,8 @@ func (l *log) follow(ctx context.Context, seq int64, sink func(guestproto.Event)
 	r := l.open(seq)
 	defer r.close()
 	for {
-		grown, err := r.deliver(sink)
-		if grown == nil || err != nil {
+		grown, err := r.deliver(func(e guestproto.Event) (bool, error) { return e.Type != guestproto.EventDone, sink(e) })
+		if grown == nil || err != nil || l.over(r.seq) {
 			return err
 		}
 		select {
@@ -288,25 +316,31 @@ func (l *log) follow(ctx context.Context, seq int64, sink func(guestproto.Event)
 func (l *log) replay(seq int64, sink func(guestproto.Event) error) error {
 	r := l.open(seq)
 	defer r.close()
-	_, err := r.deliver(sink)
+	_, err := r.deliver(func(e guestproto.Event) (bool, error) { return true, sink(e) })
 	return err
 }
 
+// over says whether nothing but what comes late can follow seq.
+func (l *log) over(seq int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.doneAt > 0 && seq >= l.doneAt
+}
+
 // deliver calls sink with each event there is, and returns a channel that closes
-// when there are more, or nil after EventDone.
-func (r *reader) deliver(sink func(guestproto.Event) error) (<-chan struct{}, error) {
+// when there are more, or nil once sink wants no more.
+func (r *reader) deliver(sink func(guestproto.Event) (more bool, err error)) (<-chan struct{}, error) {
 	for {
 		batch, grown := r.next()
 		if grown != nil {
 			return grown, nil
 		}
 		for _, e := range batch {
-			if err := sink(e); err != nil {
+			more, err := sink(e)
+			if err != nil || !more {
 				return nil, err
 			}
-			if r.seq = e.Seq; e.Type == guestproto.EventDone {
-				return nil, nil
-			}
+			r.seq = e.Seq
 		}
 	}
 }

@@ -109,7 +109,9 @@ func TestLogIsReadWhileItGrows(t *testing.T) {
 				}
 				return v.take(e)
 			})
-			if all := int64(len(v.numbers)) + v.dropped.Stdout.Lines; err != nil || all != 12_000 {
+			all := int64(len(v.numbers)) + v.dropped.Stdout.Lines
+			const segment = maxBuffer/1000 + 1 // of which a gap may begin in the middle
+			if err != nil || all < 12_000 || all > 12_000+int64(v.gaps)*segment {
 				t.Errorf("reader %d: %d events, %+v dropped in %d gaps, %v", n, len(v.numbers), v.dropped, v.gaps, err)
 			}
 		})
