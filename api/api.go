@@ -125,9 +125,11 @@ type SandboxList struct {
 type Context struct {
 	ID             string    `json:"id"`
 	SandboxID      string    `json:"sandbox_id"`
+	Name           string    `json:"name,omitempty"`
 	Language       string    `json:"language"`
 	Cwd            string    `json:"cwd"`
 	Status         string    `json:"status" enum:"idle,busy,dead"`
+	Waiting        int       `json:"waiting" doc:"cells that wait behind the running one"`
 	ExecutionCount int       `json:"execution_count"`
 	Restarts       int       `json:"restarts" doc:"how often its state was lost"`
 	CreatedAt      time.Time `json:"created_at"`
@@ -135,6 +137,7 @@ type Context struct {
 
 // CreateContext asks for a kernel.
 type CreateContext struct {
+	Name     string            `json:"name,omitempty" maxLength:"64" doc:"a label"`
 	Language string            `json:"language,omitempty" default:"python"`
 	Cwd      string            `json:"cwd,omitempty" doc:"default /workspace"`
 	Env      map[string]string `json:"env,omitempty"`
@@ -145,19 +148,12 @@ type ContextList struct {
 	Items []Context `json:"items"`
 }
 
-// Execute asks for one cell to be run.
-type Execute struct {
-	Code           string  `json:"code"`
-	TimeoutSeconds float64 `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"0 means no limit; at the limit the cell is interrupted"`
-	ID             string  `json:"id,omitempty" pattern:"^[A-Za-z0-9_-]{1,64}$" doc:"idempotency key: a second call with the same id attaches to the first one's execution"`
-}
-
 // Execution is one cell and what came of it. A cell that raises or runs into
 // its limit is a 200 whose error says so.
 type Execution struct {
 	ID             string     `json:"id"`
 	ContextID      string     `json:"context_id"`
-	Status         string     `json:"status" enum:"running,ok,error,timeout,died,aborted"`
+	Status         string     `json:"status" enum:"queued,running,ok,error,timeout,died,aborted"`
 	ExecutionCount int        `json:"execution_count"`
 	Results        []Result   `json:"results" doc:"one per displayed object, in order"`
 	Stdout         string     `json:"stdout"`
@@ -167,6 +163,9 @@ type Execution struct {
 	// ContextRestarted says that the context's variables are gone: lost under this cell or before it.
 	ContextRestarted bool        `json:"context_restarted"`
 	Truncated        *Truncation `json:"truncated,omitempty"`
+	// Events is the number of the newest event that is in this answer.
+	Events int64         `json:"events,omitempty"`
+	Input  *InputRequest `json:"input,omitempty" doc:"the question that waits for an answer"`
 }
 
 // Result is one displayed object with all its representations. Binary types
@@ -196,8 +195,9 @@ type Truncation struct {
 
 // TruncatedStream gives a stream's whole size and how much of it is here (head and tail).
 type TruncatedStream struct {
-	Bytes int64 `json:"bytes"`
-	Kept  int64 `json:"kept"`
+	Bytes int64 `json:"bytes" doc:"of the whole"`
+	Lines int64 `json:"lines" doc:"line breaks in the whole"`
+	Kept  int64 `json:"kept" doc:"bytes that are here"`
 }
 
 // Exec runs one process. Give cmd (a line for /bin/sh) or argv.

@@ -91,7 +91,7 @@ func sources(t *testing.T) string {
 // TestTypesRoundTrip guards against tags that drop a field.
 func TestTypesRoundTrip(t *testing.T) {
 	const text = `{"id":"e","context_id":"c","status":"ok","execution_count":1,"results":[{"data":{"text/plain":"'1'"},"metadata":{},"is_main_result":true}],` +
-		`"stdout":"o","stderr":"","error":null,"duration_ms":1.5,"context_restarted":false,"truncated":{"stdout":{"bytes":9,"kept":1}}}`
+		`"stdout":"o","stderr":"","error":null,"duration_ms":1.5,"context_restarted":false,"truncated":{"stdout":{"bytes":9,"lines":2,"kept":1}}}`
 	var ex api.Execution
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.DisallowUnknownFields()

@@ -36,10 +36,18 @@ const (
 	CodeContextNotFound = "context.not_found"
 	// The sandbox has as many contexts as it may have (32).
 	CodeContextLimit = "context.limit"
+	// The context runs a cell and answers no questions.
+	CodeContextBusy = "context.busy"
+	// As many cells wait in the sandbox as may (1024, with 64 MiB of code).
+	CodeContextQueueFull = "context.queue_full"
 	// The template has no kernel for this language.
 	CodeContextUnsupportedLanguage = "context.unsupported_language"
 	// No execution has this id, or it is too old.
 	CodeExecutionNotFound = "execution.not_found"
+	// The id, or Idempotency-Key, is that of a cell with other code.
+	CodeExecutionTaken = "execution.taken"
+	// The execution asks for no input.
+	CodeExecutionNoInput = "execution.no_input"
 	// repl/sessions only: the cell ran into its timeout.
 	CodeExecutionTimeout = "execution.timeout"
 	// The process ran into its timeout and was killed.
@@ -113,8 +121,12 @@ func Codes() []Code {
 		{CodeSandboxCapacity, 503, "Delete sandboxes that are not needed, or try again after the seconds in Retry-After.", "This node has no room for another sandbox."},
 		{CodeContextNotFound, 404, "Create one with POST …/contexts; its id is in the answer.", "No context of this sandbox has this id."},
 		{CodeContextLimit, 409, "Delete contexts that are not needed, or create another sandbox.", "The sandbox has as many contexts as it may have (32)."},
+		{CodeContextBusy, 409, "Wait until the context's status is 'idle', or interrupt it.", "The context runs a cell and answers no questions."},
+		{CodeContextQueueFull, 429, "Wait for cells to end, or cancel some with POST …/cancel.", "As many cells wait in the sandbox as may (1024, with 64 MiB of code)."},
 		{CodeContextUnsupportedLanguage, 422, "Contexts speak python, in templates that have it, such as code-interpreter; in others, such as base, use exec and files.", "The template has no kernel for this language."},
 		{CodeExecutionNotFound, 404, "A sandbox keeps the latest 256 executions.", "No execution has this id, or it is too old."},
+		{CodeExecutionTaken, 409, "Give each cell an id of its own; a repeated call sends the same code.", "The id, or Idempotency-Key, is that of a cell with other code."},
+		{CodeExecutionNoInput, 409, "Only a running cell with allow_stdin asks, once at a time; see 'input' of the execution.", "The execution asks for no input."},
 		{CodeExecutionTimeout, 504, "Give a larger timeout_ms; the context was interrupted and can be used again.", "repl/sessions only: the cell ran into its timeout."},
 		{CodeExecTimeout, 504, "Give a larger timeout_seconds; what was printed until then is in 'detail'.", "The process ran into its timeout and was killed."},
 		{CodeFileNotFound, 404, "List the folder with GET …/fs/dir.", "No such file or folder."},

@@ -55,7 +55,7 @@ func machine() {
 	venv, python := environment()
 	agent := guest.New(guest.Config{
 		Version: version, Workspace: boot.Workspace, Python: python, PythonPath: boot.Python,
-		Env:    proc.Env(venv, "/etc/pandastack/env"),
+		Env: proc.Env(venv, "/etc/pandastack/env"), SpillDir: "/var/lib/pandastack/executions",
 		Groups: system.Groups, Machine: true, Log: log,
 	})
 	log.Info("agent listens")
@@ -113,7 +113,7 @@ func process(args []string) error {
 	}
 	agent := guest.New(guest.Config{
 		Version: version, Workspace: workspace, Python: found, PythonPath: *pythonPath,
-		Env: proc.Env(filepath.Dir(filepath.Dir(found)), ""), Log: logger(os.Stderr, ""),
+		Env: proc.Env(filepath.Dir(filepath.Dir(found)), ""), SpillDir: filepath.Join(*root, "executions"), Log: logger(os.Stderr, ""),
 	})
 	defer agent.Close()
 	return agent.Serve(context.Background(), os.NewFile(uintptr(*fd), "agent"))

@@ -4,6 +4,7 @@ package guest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -33,6 +34,7 @@ type Config struct {
 	Python     string // interpreter of the kernel host; "" where there is none
 	PythonPath string // folder that pandastack_kernel is in
 	Env        []string
+	SpillDir   string // on a disk; see kernel.Config
 	Groups     *cgroup.Tree
 	Machine    bool // the agent is init of a VM
 	Log        *slog.Logger
@@ -62,7 +64,7 @@ func New(cfg Config) *Agent {
 	}
 	table := reap.New(func(pid int, status unix.WaitStatus) { a.kernels.Orphan(pid, status) })
 	a.kernels = kernel.New(kernel.Config{
-		Command: a.hostCommand, Cwd: cfg.Workspace, Reap: table, Groups: cfg.Groups, Adjust: victim, Log: cfg.Log,
+		Command: a.hostCommand, Cwd: cfg.Workspace, SpillDir: cfg.SpillDir, Reap: table, Groups: cfg.Groups, Adjust: victim, Log: cfg.Log,
 	})
 	a.proc = proc.Runner{Env: cfg.Env, Cwd: cfg.Workspace, Reap: table, Groups: cfg.Groups, Adjust: victim}
 	a.resume = resume.System{Reseed: a.kernels.Reseed, Machine: cfg.Machine}
@@ -153,8 +155,39 @@ func (a *Agent) Kernels(context.Context) ([]guestproto.Kernel, error) { return a
 // InterruptKernel implements guestproto.Guest.
 func (a *Agent) InterruptKernel(_ context.Context, id string) error { return a.kernels.Interrupt(id) }
 
+// RestartKernel implements guestproto.Guest.
+func (a *Agent) RestartKernel(_ context.Context, id string) error { return a.kernels.Restart(id) }
+
 // DeleteKernel implements guestproto.Guest.
 func (a *Agent) DeleteKernel(_ context.Context, id string) error { return a.kernels.Delete(id) }
+
+// Ask implements guestproto.Guest.
+func (a *Agent) Ask(ctx context.Context, kernel, kind string, content json.RawMessage) (json.RawMessage, error) {
+	return a.kernels.Ask(ctx, kernel, kind, content)
+}
+
+// Start implements guestproto.Guest.
+func (a *Agent) Start(_ context.Context, kernel string, req guestproto.ExecuteRequest) (guestproto.Execution, error) {
+	return a.kernels.Start(kernel, req)
+}
+
+// Executions implements guestproto.Guest.
+func (a *Agent) Executions(_ context.Context, kernel string) ([]guestproto.Execution, error) {
+	return a.kernels.Executions(kernel)
+}
+
+// Execution implements guestproto.Guest.
+func (a *Agent) Execution(_ context.Context, id string) (guestproto.Execution, error) {
+	return a.kernels.Execution(id)
+}
+
+// CancelExecution implements guestproto.Guest.
+func (a *Agent) CancelExecution(_ context.Context, id string) error { return a.kernels.Cancel(id) }
+
+// Input implements guestproto.Guest.
+func (a *Agent) Input(_ context.Context, execution, text string) error {
+	return a.kernels.Input(execution, text)
+}
 
 // Execute implements guestproto.Guest.
 func (a *Agent) Execute(ctx context.Context, kernel string, req guestproto.ExecuteRequest, sink func(guestproto.Event) error) error {

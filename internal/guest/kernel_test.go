@@ -272,8 +272,8 @@ func TestWaitingCells(t *testing.T) {
 	cancel()
 	<-gone
 	c := a.run(t, "k", guestproto.ExecuteRequest{ID: "3", Code: "order.append(3); order"})
-	if err := <-over; err != nil || c.Result != `"[1, 3]"` {
-		t.Fatalf("got %+v, %v", c, err)
+	if err := <-over; err != nil || c.Result != `"[1, 2, 3]"` {
+		t.Fatalf("got %+v, %v, want the cell whose caller left to have run too", c, err)
 	}
 }
 
@@ -315,23 +315,6 @@ func TestDeleteAbortsWaitingCells(t *testing.T) {
 		t.Fatalf("the kernel's process is still there: %v", err)
 	}
 	a.kernel(t, "k")
-}
-
-func TestLogKeepsHeadAndTail(t *testing.T) {
-	a := startPython(t)
-	a.kernel(t, "k")
-	c := a.run(t, "k", guestproto.ExecuteRequest{ID: "big", Code: "import sys\nfor i in range(380):\n    sys.stdout.write(f'{i:05}' + 'x' * 100_000 + '\\n'); sys.stdout.flush()"})
-	if !strings.HasPrefix(c.Stdout, "00000x") || !strings.Contains(c.Stdout, "00379x") || c.Done.Status != "ok" {
-		t.Fatalf("head or tail is missing: %d bytes, %+v", len(c.Stdout), c.Done)
-	}
-	var again cell
-	if err := a.Events(deadline(t), "big", 0, func(e guestproto.Event) error { again.add(t, e); return nil }); err != nil {
-		t.Fatal(err)
-	}
-	kept := int64(len(again.Stdout))
-	if again.Done.Dropped == 0 || kept > 33<<20 || kept+again.Done.Dropped < 38e6 {
-		t.Fatalf("kept %d bytes, dropped %d", kept, again.Done.Dropped)
-	}
 }
 
 func TestBadFrameEndsTheKernelOnly(t *testing.T) {

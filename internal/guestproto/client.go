@@ -83,6 +83,9 @@ const maxMessage = 4 << 10
 func refusal(resp *http.Response) error {
 	var e Error
 	if err := readJSON(resp.Body, 8*maxMessage, &e); err != nil {
+		if resp.StatusCode == http.StatusNotFound { // the mux of an agent that does not know the call
+			return Errorf(CodeUnsupported, "the sandbox was made from a snapshot whose agent cannot do this yet")
+		}
 		return fmt.Errorf("guest answered %d without an error body", resp.StatusCode)
 	}
 	return checkError(e)
@@ -201,6 +204,9 @@ func (c *Client) Events(ctx context.Context, execution string, after int64, sink
 	if err != nil {
 		return err
 	}
+	if after > 0 {
+		return allEvents(resp.Body, after, sink) // there may be none left
+	}
 	return followEvents(resp.Body, after, sink)
 }
 
@@ -211,10 +217,7 @@ func (c *Client) Replay(ctx context.Context, execution string, after int64, sink
 	if err != nil {
 		return err
 	}
-	if err := followEvents(resp.Body, after, sink); !errors.Is(err, errEnd) {
-		return err
-	}
-	return nil // it has not ended yet
+	return allEvents(resp.Body, after, sink)
 }
 
 // Exec implements Guest.

@@ -50,15 +50,29 @@ func eachLine(body io.ReadCloser, f func(line []byte) (last bool, err error)) er
 	}
 }
 
-// followEvents hands a stream of events to sink, whose first one is after+1.
+// followEvents hands a stream of events to sink, whose first one is after+1 and
+// whose last one EventDone.
 func followEvents(body io.ReadCloser, after int64, sink func(Event) error) error {
+	return eachEvent(body, after, func(e Event) (bool, error) { return e.Type == EventDone, sink(e) })
+}
+
+// allEvents hands a stream of events to sink that ends where it ends.
+func allEvents(body io.ReadCloser, after int64, sink func(Event) error) error {
+	err := eachEvent(body, after, func(e Event) (bool, error) { return false, sink(e) })
+	if errors.Is(err, errEnd) {
+		return nil
+	}
+	return err
+}
+
+func eachEvent(body io.ReadCloser, after int64, sink func(Event) (last bool, err error)) error {
 	return eachLine(body, func(line []byte) (bool, error) {
 		e, err := decodeEvent(line, after)
 		if err != nil {
 			return false, err
 		}
 		after = e.Seq
-		return e.Type == EventDone, sink(e)
+		return sink(e)
 	})
 }
 
@@ -104,8 +118,14 @@ func recode(event string, content []byte, after int64) (json.RawMessage, error) 
 		return through(content, func(c *Comm) bool {
 			return c.MsgType == "comm_open" || c.MsgType == "comm_msg" || c.MsgType == "comm_close"
 		})
+	case EventInput:
+		return through[InputRequest](content, nil)
+	case EventStarted:
+		return through[struct{}](content, nil)
 	case EventDropped:
-		return through(content, func(d *Dropped) bool { return d.First == after+1 && d.Bytes >= 0 })
+		return through(content, func(d *Dropped) bool {
+			return d.First == after+1 && d.Bytes >= 0 && d.Stdout.possible() && d.Stderr.possible()
+		})
 	case EventDone:
 		return through(content, knownDone)
 	}
@@ -115,7 +135,8 @@ func recode(event string, content []byte, after int64) (json.RawMessage, error) 
 func knownDone(d *Done) bool {
 	switch d.Status {
 	case StatusOK, StatusError, StatusTimeout, StatusDied, StatusAborted:
-		return d.Dropped >= 0 && d.DurationMS >= 0 && len(d.Signal) < 32 && d.MemoryPeak >= 0 && d.MemoryLimit >= 0
+		return d.Dropped >= 0 && d.DurationMS >= 0 && len(d.Signal) < 32 && d.MemoryPeak >= 0 && d.MemoryLimit >= 0 &&
+			d.TimeoutMS >= 0 && len(d.Reason) < 32 && len(d.Kernel) <= maxID
 	}
 	return false
 }

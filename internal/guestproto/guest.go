@@ -19,7 +19,7 @@ import (
 
 // Version is the protocol's version. A host accepts every agent whose version
 // is at most its own.
-const Version = 1
+const Version = 2
 
 // Limits that both ends hold. The host enforces them on whatever a guest sends.
 const (
@@ -54,14 +54,34 @@ type Guest interface {
 	Kernels(ctx context.Context) ([]Kernel, error)
 	// InterruptKernel sends SIGINT to the kernel's running cell.
 	InterruptKernel(ctx context.Context, id string) error
+	// RestartKernel ends the kernel's process, aborts the cells that wait, and returns when a fresh
+	// process answers.
+	RestartKernel(ctx context.Context, id string) error
 	// DeleteKernel ends the kernel and its processes and returns when they are gone.
 	DeleteKernel(ctx context.Context, id string) error
+	// Ask puts a question to an idle kernel: content is that of the Jupyter request of this kind, the
+	// answer that of its reply. A kernel that runs a cell is refused with CodeBusy.
+	Ask(ctx context.Context, kernel, kind string, content json.RawMessage) (json.RawMessage, error)
 
-	// Execute runs one cell and calls sink with each event in order, the last
-	// one EventDone. Cells of a kernel run one after another. Execute returns
-	// after EventDone was delivered; losing the caller does not end the cell.
+	// Start puts a cell into its kernel's queue and returns at once. Cells of a kernel run one after
+	// another, whoever listens. A second call with the same ID, kernel and code attaches to the first
+	// one's cell; with another code it is refused with CodeExists.
+	Start(ctx context.Context, kernel string, req ExecuteRequest) (Execution, error)
+	// Executions lists the cells that wait, run, or ended lately, oldest first; of all kernels for "".
+	Executions(ctx context.Context, kernel string) ([]Execution, error)
+	// Execution describes one cell.
+	Execution(ctx context.Context, id string) (Execution, error)
+	// CancelExecution takes a waiting cell out of its queue and interrupts a running one. One that
+	// has ended is left alone.
+	CancelExecution(ctx context.Context, id string) error
+	// Input answers a running cell's EventInput; CodeConflict where none is open.
+	Input(ctx context.Context, execution, text string) error
+
+	// Execute is Start and Events in one call: it returns after EventDone was delivered. Losing the
+	// caller does not end the cell.
 	Execute(ctx context.Context, kernel string, req ExecuteRequest, sink func(Event) error) error
-	// Events replays an execution's events with Seq > after, then follows it to its end.
+	// Events replays an execution's events with Seq > after, then follows it to its end. What the
+	// cell's threads and processes print later comes after EventDone; Events does not wait for it.
 	Events(ctx context.Context, execution string, after int64, sink func(Event) error) error
 	// Replay is Events without the following: it returns with what there is.
 	Replay(ctx context.Context, execution string, after int64, sink func(Event) error) error
@@ -141,6 +161,7 @@ type WarmRequest struct {
 // /workspace. Kind is "" for the language's default host.
 type KernelRequest struct {
 	ID       string            `json:"id"`
+	Name     string            `json:"name,omitempty"` // a label, for people
 	Language string            `json:"language"`
 	Kind     string            `json:"kind,omitempty"`
 	Cwd      string            `json:"cwd,omitempty"`
@@ -157,6 +178,7 @@ const (
 // Kernel is one live kernel.
 type Kernel struct {
 	ID             string    `json:"id"`
+	Name           string    `json:"name,omitempty"`
 	Language       string    `json:"language"`
 	Cwd            string    `json:"cwd"`
 	State          string    `json:"state"`
@@ -164,6 +186,7 @@ type Kernel struct {
 	ExecutionCount int       `json:"execution_count"`
 	CreatedAt      time.Time `json:"created_at"`
 	Restarts       int       `json:"restarts"`
+	Waiting        int       `json:"waiting,omitempty"` // cells behind the running one
 }
 
 // ExecuteRequest is one cell. ID names the execution for Events; a call with
@@ -176,7 +199,38 @@ type ExecuteRequest struct {
 	// (default 3000) later the kernel is killed and started afresh.
 	TimeoutMS int64 `json:"timeout_ms,omitempty"`
 	GraceMS   int64 `json:"grace_ms,omitempty"`
+	// AllowStdin lets the cell ask for input; without it input() fails at once.
+	AllowStdin bool `json:"allow_stdin,omitempty"`
+	// StopOnError: if this cell fails, those that wait with the same Batch are aborted.
+	StopOnError bool   `json:"stop_on_error,omitempty"`
+	Batch       string `json:"batch,omitempty"`
 }
+
+// States of an execution that has not ended; afterwards its status is Done's.
+const (
+	StatusQueued  = "queued"
+	StatusRunning = "running"
+)
+
+// Execution describes one cell without its output.
+type Execution struct {
+	ID        string    `json:"id"`
+	Kernel    string    `json:"kernel"`
+	Status    string    `json:"status"`
+	Position  int       `json:"position,omitempty"` // in the queue, from 1
+	Code      string    `json:"code"`               // its beginning, at most MaxPreview bytes
+	Batch     string    `json:"batch,omitempty"`
+	TimeoutMS int64     `json:"timeout_ms,omitempty"`
+	Events    int64     `json:"events"` // the newest one's number
+	QueuedAt  time.Time `json:"queued_at"`
+	StartedAt time.Time `json:"started_at,omitzero"`
+	EndedAt   time.Time `json:"ended_at,omitzero"`
+	// Input is the question that waits for an answer.
+	Input *InputRequest `json:"input,omitempty"`
+}
+
+// MaxPreview bounds Execution.Code.
+const MaxPreview = 1 << 10
 
 // Event types. Those with a Jupyter name are its iopub message types and carry
 // that message's content.
@@ -188,6 +242,8 @@ const (
 	EventError         = "error"
 	EventClearOutput   = "clear_output"
 	EventComm          = "comm"
+	EventInput         = "input_request"
+	EventStarted       = "started" // a cell that had waited begins; content {}
 	EventDropped       = "dropped" // content Dropped
 	EventDone          = "done"
 )
@@ -201,10 +257,25 @@ type Event struct {
 }
 
 // Dropped is the content of EventDropped, which stands for the events First to
-// its own Seq: the log's limit did not keep them.
+// its own Seq: the log's limit did not keep them. Bytes counts their contents, the
+// rest what the streams had in them.
 type Dropped struct {
-	First int64 `json:"first"`
+	First  int64 `json:"first"`
+	Bytes  int64 `json:"bytes"`
+	Stdout Size  `json:"stdout,omitzero"`
+	Stderr Size  `json:"stderr,omitzero"`
+}
+
+// Size of a text.
+type Size struct {
 	Bytes int64 `json:"bytes"`
+	Lines int64 `json:"lines"` // line breaks
+}
+
+// InputRequest is the content of EventInput.
+type InputRequest struct {
+	Prompt   string `json:"prompt"`
+	Password bool   `json:"password"`
 }
 
 // Comm is the content of EventComm: one of Jupyter's comm messages.
@@ -268,6 +339,52 @@ type Done struct {
 	MemoryLimit int64 `json:"memory_limit,omitempty"`
 	// Dropped counts bytes of events that the log's limit did not keep.
 	Dropped int64 `json:"dropped,omitempty"`
+	// Reason says why a cell was aborted, or its kernel ended: one of those below, or "".
+	Reason    string `json:"reason,omitempty"`
+	Kernel    string `json:"kernel,omitempty"`
+	TimeoutMS int64  `json:"timeout_ms,omitempty"`
+}
+
+// Reasons of a Done.
+const (
+	ReasonCancelled = "cancelled"
+	ReasonRestarted = "restarted" // the kernel was, on request
+	ReasonDeleted   = "deleted"   // the kernel was
+	ReasonDied      = "died"      // its kernel did, under a cell before it
+	ReasonBatch     = "batch"     // a cell of the same batch failed
+)
+
+// Kinds of questions to a kernel.
+const (
+	AskComplete   = "complete"
+	AskInspect    = "inspect"
+	AskIsComplete = "is_complete"
+	AskHistory    = "history"
+)
+
+// CompleteReply answers AskComplete. Positions count characters.
+type CompleteReply struct {
+	Matches     []string                   `json:"matches"`
+	CursorStart int                        `json:"cursor_start"`
+	CursorEnd   int                        `json:"cursor_end"`
+	Metadata    map[string]json.RawMessage `json:"metadata,omitempty"`
+}
+
+// InspectReply answers AskInspect.
+type InspectReply struct {
+	Found bool                       `json:"found"`
+	Data  map[string]json.RawMessage `json:"data"`
+}
+
+// IsCompleteReply answers AskIsComplete.
+type IsCompleteReply struct {
+	Status string `json:"status"` // complete, incomplete, invalid or unknown
+	Indent string `json:"indent,omitempty"`
+}
+
+// HistoryReply answers AskHistory: session, line number, and input or [input, output].
+type HistoryReply struct {
+	History [][3]json.RawMessage `json:"history"`
 }
 
 // ExecRequest runs one process. Exactly one of Shell (a line for /bin/sh -c)
@@ -338,6 +455,8 @@ const (
 	CodeNoSpace     = "no_space"    // 507
 	CodeUnsupported = "unsupported" // 501
 	CodeLimit       = "limit"       // 409: as many as there may be
+	CodeBusy        = "busy"        // 409: a cell runs
+	CodeConflict    = "conflict"    // 409: not in this state
 	CodeInternal    = "internal"    // 500
 	// CodeBroken is not the agent's: the stream to it broke during the call.
 	CodeBroken = "broken" // 502

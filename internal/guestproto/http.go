@@ -22,7 +22,14 @@ import (
 //	POST   /kernels                      KernelRequest -> Kernel
 //	DELETE /kernels/{id}
 //	POST   /kernels/{id}/interrupt
+//	POST   /kernels/{id}/restart
+//	POST   /kernels/{id}/ask/{kind}      content of a Jupyter request -> content of its reply
+//	POST   /kernels/{id}/start           ExecuteRequest -> Execution
 //	POST   /kernels/{id}/execute         ExecuteRequest -> lines of Event
+//	GET    /executions                   ?kernel= -> []Execution
+//	GET    /executions/{id}              Execution
+//	POST   /executions/{id}/cancel
+//	POST   /executions/{id}/input        inputBody
 //	GET    /executions/{id}/events       ?after=N -> lines of Event; &follow=false ends with what there is
 //	POST   /exec                         ExecRequest -> lines of ExecEvent
 //	GET    /file                         ?path= -> raw body; its FileInfo in a header
@@ -59,6 +66,8 @@ var codeStatus = map[string]int{
 	CodeNoSpace:     http.StatusInsufficientStorage,
 	CodeUnsupported: http.StatusNotImplemented,
 	CodeLimit:       http.StatusConflict,
+	CodeBusy:        http.StatusConflict,
+	CodeConflict:    http.StatusConflict,
 	CodeInternal:    http.StatusInternalServerError,
 	CodeBroken:      http.StatusBadGateway,
 }

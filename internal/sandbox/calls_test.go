@@ -106,6 +106,7 @@ func TestExecutionSoFarAndWhole(t *testing.T) {
 		n := newNode(t)
 		sb := n.create()
 		finish := make(chan struct{})
+		n.machine(sb.ID).guest.described = guestproto.Execution{ID: "mine", Kernel: "ctx", Status: "running", TimeoutMS: 7000}
 		n.machine(sb.ID).guest.execute = func(ctx context.Context, _ guestproto.ExecuteRequest, sink func(guestproto.Event) error) error {
 			_ = sink(out("one "))
 			select {
@@ -114,14 +115,14 @@ func TestExecutionSoFarAndWhole(t *testing.T) {
 				return ctx.Err()
 			}
 			_ = sink(out("two"))
-			return sink(done(`{"status":"timeout"}`))
+			return sink(done(`{"status":"timeout","kernel":"ctx","timeout_ms":7000}`))
 		}
 		n.machine(sb.ID).guest.replay = func(sink func(guestproto.Event) error) error {
 			_ = sink(out("one "))
 			select {
 			case <-finish:
 				_ = sink(out("two"))
-				return sink(done(`{"status":"timeout"}`))
+				return sink(done(`{"status":"timeout","kernel":"ctx","timeout_ms":7000}`))
 			default:
 				return nil
 			}
@@ -135,13 +136,13 @@ func TestExecutionSoFarAndWhole(t *testing.T) {
 			executed <- ex
 		}()
 		synctest.Wait()
-		got, err := n.svc.Execution(t.Context(), sb.ID, "mine")
+		got, err := n.svc.Execution(t.Context(), sb.ID, "mine", nil)
 		if err != nil || got.Status != "running" || got.Stdout != "one " || got.ContextID != "ctx" || got.Error != nil {
 			t.Errorf("so far: got %+v, %v", got, err)
 		}
 		close(finish)
 		first := <-executed
-		got, err = n.svc.Execution(t.Context(), sb.ID, "mine")
+		got, err = n.svc.Execution(t.Context(), sb.ID, "mine", nil)
 		if err != nil || got.Status != "timeout" || got.Stdout != "one two" || !strings.Contains(got.Error.Value, "7 s") {
 			t.Errorf("whole: got %+v, %v", got, err)
 		}
@@ -307,18 +308,5 @@ func TestRefusalsOfTheAgent(t *testing.T) {
 	}
 	if c, err := n.svc.Context(t.Context(), sb.ID, "k1"); err != nil || c.Status != "idle" {
 		t.Errorf("Context: got %v, %v", c, err)
-	}
-}
-
-func TestLedgerKeepsTheLatest(t *testing.T) {
-	var l ledger
-	for n := range maxRan + 10 {
-		l.add(string(rune('a'+n)), ran{context: "c", limit: float64(n)})
-	}
-	if len(l.known) != maxRan || len(l.order) != maxRan {
-		t.Errorf("kept: got %d and %d, want %d", len(l.known), len(l.order), maxRan)
-	}
-	if got := l.get("a"); got.context != "" {
-		t.Errorf("the oldest: got %v, want none", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"pandastack/api"
+	"pandastack/internal/guestproto"
 )
 
 // clip keeps the head and the tail of a stream within a limit.
@@ -14,10 +15,12 @@ type clip struct {
 	tail  []byte // a ring once it is full
 	next  int    // where the ring's oldest byte is
 	bytes int64  // of the whole stream
+	lines int64
 }
 
 func (c *clip) write(p string) {
 	c.bytes += int64(len(p))
+	c.lines += int64(strings.Count(p, "\n"))
 	n := min(c.limit/2-len(c.head), len(p))
 	c.head = append(c.head, p[:n]...)
 	p = p[n:]
@@ -49,13 +52,13 @@ func (c *clip) text() string {
 
 func (c *clip) cut() bool { return c.bytes > int64(len(c.head)+len(c.tail)) }
 
-// truncated gives nil for a stream that is whole. missing counts bytes that
-// were lost before they came here.
-func (c *clip) truncated(missing int64) *api.TruncatedStream {
-	if !c.cut() && missing == 0 {
+// truncated gives nil for a stream that is whole. missing is what was lost
+// before it came here.
+func (c *clip) truncated(missing guestproto.Size) *api.TruncatedStream {
+	if !c.cut() && missing == (guestproto.Size{}) {
 		return nil
 	}
-	return &api.TruncatedStream{Bytes: c.bytes + missing, Kept: int64(len(c.text()))}
+	return &api.TruncatedStream{Bytes: c.bytes + missing.Bytes, Lines: c.lines + missing.Lines, Kept: int64(len(c.text()))}
 }
 
 // wholeEnd drops a character that was cut in two at the end.

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -13,7 +14,10 @@ import (
 // notebook would show them, within budgets.
 type collector struct {
 	stdout, stderr clip
-	budget, used   int64 // bytes of results
+	lost           guestproto.Dropped // before it came here
+	budget, used   int64              // bytes of results
+	each           int64              // of one result
+	last           int64              // the newest event
 
 	results   []api.Result
 	costs     []int64 // of each result
@@ -22,18 +26,27 @@ type collector struct {
 	count     int
 	err       *api.CellError
 	done      *guestproto.Done
+	asks      *api.InputRequest // the latest question
 }
 
-func newCollector(l Limits) *collector {
+func newCollector(l Limits, o *api.OutputBudget) *collector {
+	each := int64(defaultResult)
+	if o != nil {
+		l.StreamBytes, each = cmp.Or(o.StreamBytes, l.StreamBytes), cmp.Or(int64(o.ResultBytes), each)
+	}
 	return &collector{
 		stdout: clip{limit: l.StreamBytes}, stderr: clip{limit: l.StreamBytes},
-		budget: l.ResultBytes,
+		budget: l.ResultBytes, each: each,
 	}
 }
+
+// defaultResult is how many bytes one result may have.
+const defaultResult = 8 << 20
 
 // add takes the next event. An event that is not what its type says breaks the call.
 func (c *collector) add(e guestproto.Event) error {
 	var err error
+	c.last = e.Seq
 	switch e.Type {
 	case guestproto.EventStream:
 		err = with(e, c.stream)
@@ -51,8 +64,14 @@ func (c *collector) add(e guestproto.Event) error {
 		})
 	case guestproto.EventError:
 		err = with(e, c.cellError)
+	case guestproto.EventInput:
+		err = with(e, func(q guestproto.InputRequest) { c.asks = inputOf(q) })
+	case guestproto.EventDropped:
+		err = with(e, func(d guestproto.Dropped) {
+			c.lost.Stdout, c.lost.Stderr = c.lost.Stdout.Plus(d.Stdout), c.lost.Stderr.Plus(d.Stderr)
+		})
 	case guestproto.EventDone:
-		err = with(e, func(d guestproto.Done) { c.done = &d })
+		err = with(e, func(d guestproto.Done) { c.done, c.asks = &d, nil })
 	}
 	if err != nil {
 		return fmt.Errorf("event %d, %s: %w", e.Seq, e.Type, err)
@@ -97,10 +116,7 @@ func (c *collector) display(d guestproto.Display, main bool) {
 	if main {
 		c.count = d.ExecutionCount
 	}
-	r := api.Result{Data: representations(d.Data), Metadata: d.Metadata, IsMainResult: main, DisplayID: displayID(d)}
-	if r.Metadata == nil {
-		r.Metadata = map[string]json.RawMessage{}
-	}
+	r := fitted(resultOf(d, main), c.each)
 	cost := costOf(r)
 	if c.used+cost > c.budget {
 		c.leftOut++
@@ -117,16 +133,13 @@ func (c *collector) update(d guestproto.Display) {
 	if id == "" {
 		return
 	}
-	data := representations(d.Data)
+	shows := fitted(resultOf(d, false), c.each)
 	for n := range c.results {
 		if c.results[n].DisplayID != id {
 			continue
 		}
 		r := c.results[n]
-		r.Data, r.Metadata = data, d.Metadata
-		if r.Metadata == nil {
-			r.Metadata = map[string]json.RawMessage{}
-		}
+		r.Data, r.Metadata = shows.Data, shows.Metadata
 		cost := costOf(r)
 		if c.used-c.costs[n]+cost > c.budget {
 			c.leftOut++
@@ -139,11 +152,15 @@ func (c *collector) update(d guestproto.Display) {
 
 func (c *collector) cellError(m guestproto.CellError) {
 	c.output()
-	const short = 64 << 10
-	c.err = &api.CellError{
+	c.err = cellErrorOf(m)
+}
+
+func cellErrorOf(m guestproto.CellError) *api.CellError {
+	const short, long = 64 << 10, 1 << 20
+	return &api.CellError{
 		Name:      shorten(m.Name, short),
 		Value:     shorten(m.Value, short),
-		Traceback: shorten(plain(strings.Join(m.Traceback, "\n")), c.stdout.limit),
+		Traceback: shorten(plain(strings.Join(m.Traceback, "\n")), long),
 	}
 }
 
@@ -152,30 +169,39 @@ func (c *collector) streams() (stdout, stderr string) {
 	return c.stdout.text(), c.stderr.text()
 }
 
+// ran is what a cell's caller knows of it, where the agent does not say.
+type ran struct {
+	context string
+	limit   float64 // seconds; 0: none
+}
+
 // execution gives what was collected; it is running if it has not ended.
 func (c *collector) execution(id string, known ran) api.Execution {
-	ex := api.Execution{ID: id, ContextID: known.context, Status: "running", Results: c.results, ExecutionCount: c.count, Error: c.err}
+	if c.done != nil && c.done.Kernel != "" {
+		known = ran{shorten(c.done.Kernel, 64), float64(c.done.TimeoutMS) / 1000}
+	}
+	ex := api.Execution{
+		ID: id, ContextID: known.context, Status: guestproto.StatusRunning, Results: c.results,
+		ExecutionCount: c.count, Error: c.err, Events: c.last, Input: c.asks,
+	}
 	if ex.Results == nil {
 		ex.Results = []api.Result{}
 	}
 	ex.Stdout, ex.Stderr = c.streams()
-	var dropped int64
 	if c.done != nil {
 		ex.Status = statusOf(*c.done)
 		ex.ExecutionCount = c.done.ExecutionCount
 		ex.DurationMS = c.done.DurationMS
 		ex.ContextRestarted = c.done.Restarted
 		ex.Error = endOf(*c.done, known.limit, c.err)
-		dropped = max(c.done.Dropped, 0)
 	}
-	ex.Truncated = c.truncation(dropped)
+	ex.Truncated = c.truncation()
 	return ex
 }
 
-// truncation says what is missing. What the agent's log dropped is counted to
-// stdout, whose flood it all but always is.
-func (c *collector) truncation(dropped int64) *api.Truncation {
-	t := api.Truncation{Stdout: c.stdout.truncated(dropped), Stderr: c.stderr.truncated(0), Results: c.leftOut}
+// truncation says what is missing.
+func (c *collector) truncation() *api.Truncation {
+	t := api.Truncation{Stdout: c.stdout.truncated(c.lost.Stdout), Stderr: c.stderr.truncated(c.lost.Stderr), Results: c.leftOut}
 	if t == (api.Truncation{}) {
 		return nil
 	}

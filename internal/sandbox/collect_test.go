@@ -107,8 +107,15 @@ func TestCollect(t *testing.T) {
 			events: []guestproto.Event{ev("comm", `{}`), ev("new_kind", `[]`), done(`{"status":"<script>"}`)},
 			want:   api.Execution{Status: "error", Error: &api.CellError{Name: "Error", Value: "the cell failed without saying why"}}},
 		{name: "the log had dropped some",
-			events: []guestproto.Event{out("ab"), done(`{"status":"ok","dropped":10}`)},
-			want:   api.Execution{Status: "ok", Stdout: "ab", Truncated: &api.Truncation{Stdout: &api.TruncatedStream{Bytes: 12, Kept: 2}}}},
+			events: []guestproto.Event{out("a\n"), ev("dropped", `{"first":2,"bytes":99,"stdout":{"bytes":10,"lines":3}}`), done(`{"status":"ok","dropped":99}`)},
+			want:   api.Execution{Status: "ok", Stdout: "a\n", Truncated: &api.Truncation{Stdout: &api.TruncatedStream{Bytes: 12, Lines: 4, Kept: 2}}}},
+		{name: "cancelled",
+			events: []guestproto.Event{done(`{"status":"aborted","reason":"cancelled"}`)},
+			want: api.Execution{Status: "aborted",
+				Error: &api.CellError{Name: "Aborted", Value: "the cell did not run: it was cancelled"}}},
+		{name: "waits for input",
+			events: []guestproto.Event{ev("input_request", `{"prompt":"? ","password":true}`)},
+			want:   api.Execution{Status: "running", Input: &api.InputRequest{Prompt: "? ", Password: true}}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -117,7 +124,7 @@ func TestCollect(t *testing.T) {
 				t.Errorf("results: got %q, want %q", results, c.results)
 			}
 			got.Results = nil
-			c.want.ID, c.want.ContextID = "e1", "c1"
+			c.want.ID, c.want.ContextID, c.want.Events = "e1", "c1", int64(len(c.events))
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("\n got %s\nwant %s", inJSON(got), inJSON(c.want))
 			}
@@ -129,7 +136,7 @@ func done(content string) guestproto.Event { return ev(guestproto.EventDone, con
 
 func collect(t *testing.T, l Limits, limit float64, events ...guestproto.Event) api.Execution {
 	t.Helper()
-	c := newCollector(l.withDefaults())
+	c := newCollector(l.withDefaults(), nil)
 	for n, e := range events {
 		e.Seq = int64(n + 1)
 		if err := c.add(e); err != nil {
@@ -230,6 +237,18 @@ func TestResultBudget(t *testing.T) {
 	}
 }
 
+func TestOneResultsBudget(t *testing.T) {
+	c := newCollector(Limits{}.withDefaults(), &api.OutputBudget{ResultBytes: 100})
+	picture := strings.Repeat("A", 500)
+	if err := c.add(ev("display_data", `{"data":{"text/plain":"<Figure>","image/png":"`+picture+`"},"metadata":{"pandastack":{"truncated":{"image/svg+xml":9},"k":1}}}`)); err != nil {
+		t.Fatal(err)
+	}
+	r := c.execution("e", ran{}).Results[0]
+	if len(r.Data) != 1 || string(r.Metadata["pandastack"]) != `{"k":1,"truncated":{"image/png":502,"image/svg+xml":9}}` {
+		t.Errorf("got %s", inJSON(r))
+	}
+}
+
 func TestPlain(t *testing.T) {
 	cases := map[string]string{
 		"plain": "plain", "\x1b[0;31mred\x1b[0m": "red", "\x1b[38;5;241mx": "x", "a\x1b": "a", "a\x1b[": "a", "a\x1b[31": "a",
@@ -248,7 +267,7 @@ func FuzzCollect(f *testing.F) {
 	f.Add("display_data", `{"data":{"text/plain":["a"]},"transient":{"display_id":"x"}}`, "update_display_data", `{"data":{"a":null},"transient":{"display_id":"x"}}`)
 	f.Add("error", `{"traceback":["\u001b[", "\u001b]"]}`, "done", `{"status":"died","exit_code":-9,"dropped":-1,"signal":"x"}`)
 	f.Fuzz(func(t *testing.T, kind1, content1, kind2, content2 string) {
-		c := newCollector(Limits{StreamBytes: 64, ResultBytes: 2000, ExecBytes: 1})
+		c := newCollector(Limits{StreamBytes: 64, ResultBytes: 2000, ExecBytes: 1}, nil)
 		for range 3 {
 			_ = c.add(ev(kind1, content1))
 			_ = c.add(ev(kind2, content2))

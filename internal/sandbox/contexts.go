@@ -18,10 +18,13 @@ func (s *Service) CreateContext(ctx context.Context, id string, req api.CreateCo
 	if err := checkEnv(req.Env); err != nil {
 		return api.Context{}, err
 	}
+	if len(req.Name) > 128 {
+		return api.Context{}, invalid("name", "has at most 128 bytes")
+	}
 	var kernel guestproto.Kernel
 	err := s.call(ctx, id, aboutNewContext, func(ctx context.Context, l *live, g guestproto.Guest) (err error) {
 		kernel, err = g.CreateKernel(ctx, guestproto.KernelRequest{
-			ID: ids.New(), Language: req.Language, Cwd: req.Cwd, Env: merged(l.env, req.Env),
+			ID: ids.New(), Name: req.Name, Language: req.Language, Cwd: req.Cwd, Env: merged(l.env, req.Env),
 		})
 		return err
 	})
@@ -76,9 +79,21 @@ func (s *Service) Interrupt(ctx context.Context, id, contextID string) error {
 	})
 }
 
+// RestartContext gives a context a fresh kernel and returns when that answers.
+// Cells that wait are aborted.
+func (s *Service) RestartContext(ctx context.Context, id, contextID string) (api.Context, error) {
+	err := s.call(ctx, id, aboutContext, func(ctx context.Context, _ *live, g guestproto.Guest) error {
+		return g.RestartKernel(ctx, contextID)
+	})
+	if err != nil {
+		return api.Context{}, err
+	}
+	return s.Context(ctx, id, contextID)
+}
+
 func contextOf(id string, k guestproto.Kernel) api.Context {
 	return api.Context{
-		ID: k.ID, SandboxID: id, Language: k.Language, Cwd: k.Cwd, Status: k.State,
+		ID: k.ID, SandboxID: id, Name: shorten(k.Name, 128), Waiting: k.Waiting, Language: k.Language, Cwd: k.Cwd, Status: k.State,
 		ExecutionCount: k.ExecutionCount, Restarts: k.Restarts, CreatedAt: k.CreatedAt,
 	}
 }

@@ -46,7 +46,16 @@ func codeOf(about subject, code string) string {
 	case guestproto.CodePermission:
 		return api.CodeFilePermission
 	case guestproto.CodeLimit:
-		return api.CodeContextLimit
+		if about == aboutNewContext {
+			return api.CodeContextLimit
+		}
+		return api.CodeContextQueueFull
+	case guestproto.CodeBusy:
+		return api.CodeContextBusy
+	case guestproto.CodeConflict:
+		return api.CodeExecutionNoInput
+	case guestproto.CodeExists:
+		return api.CodeExecutionTaken
 	case guestproto.CodeNoSpace:
 		return api.CodeFileNoSpace
 	case guestproto.CodeInvalid:

@@ -113,7 +113,7 @@ func (p *process) result(limit float64) (api.ExecResult, error) {
 		Stdout: stdout, Stderr: stderr, ExitCode: p.exit.ExitCode,
 		Signal: p.exit.Signal, DurationMS: p.exit.DurationMS,
 	}
-	t := api.Truncation{Stdout: p.stdout.truncated(0), Stderr: p.stderr.truncated(0)}
+	t := api.Truncation{Stdout: p.stdout.truncated(guestproto.Size{}), Stderr: p.stderr.truncated(guestproto.Size{})}
 	if t != (api.Truncation{}) {
 		r.Truncated = &t
 	}

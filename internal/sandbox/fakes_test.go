@@ -403,6 +403,7 @@ type guest struct {
 	kernel           guestproto.KernelRequest
 	execute          func(context.Context, guestproto.ExecuteRequest, func(guestproto.Event) error) error
 	replay           func(func(guestproto.Event) error) error
+	described        guestproto.Execution
 	exec             func(context.Context, guestproto.ExecRequest, func(guestproto.ExecEvent) error) error
 	write            func(io.Reader) (guestproto.FileInfo, error)
 	read             func(context.Context) (guestproto.FileInfo, io.ReadCloser, error)
@@ -441,6 +442,19 @@ func (g *guest) DeleteKernel(context.Context, string) error { return nil }
 
 func (g *guest) Replay(_ context.Context, _ string, _ int64, sink func(guestproto.Event) error) error {
 	return g.replay(sink)
+}
+
+func (g *guest) Execution(context.Context, string) (guestproto.Execution, error) {
+	return g.described, nil
+}
+
+func (g *guest) Events(_ context.Context, _ string, after int64, sink func(guestproto.Event) error) error {
+	return g.replay(func(e guestproto.Event) error {
+		if e.Seq <= after {
+			return nil
+		}
+		return sink(e)
+	})
 }
 
 func (g *guest) Exec(ctx context.Context, req guestproto.ExecRequest, sink func(guestproto.ExecEvent) error) error {

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	"pandastack/api"
@@ -35,7 +36,7 @@ func endOf(d guestproto.Done, limit float64, raised *api.CellError) *api.CellErr
 			end.ExitCode = &d.ExitCode
 		}
 	case guestproto.StatusAborted:
-		end.Name, end.Value = "Aborted", "the cell did not run: its context was restarted or deleted first"
+		end.Name, end.Value = "Aborted", "the cell did not run: "+abortReason(d.Reason)
 	default:
 		if raised != nil {
 			return raised
@@ -43,6 +44,18 @@ func endOf(d guestproto.Done, limit float64, raised *api.CellError) *api.CellErr
 		end.Name, end.Value = "Error", "the cell failed without saying why"
 	}
 	return end
+}
+
+func abortReason(reason string) string {
+	switch reason {
+	case guestproto.ReasonCancelled:
+		return "it was cancelled"
+	case guestproto.ReasonBatch:
+		return "a cell of its batch failed"
+	case guestproto.ReasonDied:
+		return "the kernel died under the cell before it"
+	}
+	return "its context was restarted or deleted first"
 }
 
 func timeoutSentence(d guestproto.Done, limit float64) string {
@@ -61,6 +74,9 @@ func deathSentence(d guestproto.Done) string {
 	if d.Signal != "" {
 		how = "the kernel was killed by " + shorten(d.Signal, 32)
 	}
+	if d.Reason == guestproto.ReasonRestarted || d.Reason == guestproto.ReasonDeleted {
+		how = "the context was " + d.Reason
+	}
 	if d.OutOfMemory {
 		how = "the machine ran out of memory and the kernel was killed" + memoryFigures(d)
 	}
@@ -73,6 +89,45 @@ func memoryFigures(d guestproto.Done) string {
 		return ""
 	}
 	return fmt.Sprintf(": it used up to %d MB of the %d MB that cells and processes share", d.MemoryPeak>>20, d.MemoryLimit>>20)
+}
+
+// resultOf gives what was displayed.
+func resultOf(d guestproto.Display, main bool) api.Result {
+	r := api.Result{Data: representations(d.Data), Metadata: d.Metadata, IsMainResult: main, DisplayID: displayID(d)}
+	if r.Metadata == nil {
+		r.Metadata = map[string]json.RawMessage{}
+	}
+	return r
+}
+
+// fitted leaves a result's largest representations out until the rest fits, and
+// says so where the kernel host says the same of what did not fit its frames.
+func fitted(r api.Result, limit int64) api.Result {
+	size, largest := int64(0), ""
+	for mime, value := range r.Data {
+		size += int64(len(value))
+		if largest == "" || len(value) > len(r.Data[largest]) {
+			largest = mime
+		}
+	}
+	if size <= limit {
+		return r
+	}
+	truncated := map[string]int{}
+	about := map[string]json.RawMessage{}
+	_ = json.Unmarshal(r.Metadata["pandastack"], &about) // what is no object is replaced
+	_ = json.Unmarshal(about["truncated"], &truncated)
+	truncated[largest] = len(r.Data[largest])
+	fits := r
+	fits.Data, fits.Metadata = maps.Clone(r.Data), maps.Clone(r.Metadata)
+	delete(fits.Data, largest)
+	about["truncated"], _ = json.Marshal(truncated)
+	fits.Metadata["pandastack"], _ = json.Marshal(about)
+	return fitted(fits, limit)
+}
+
+func inputOf(q guestproto.InputRequest) *api.InputRequest {
+	return &api.InputRequest{Prompt: shorten(q.Prompt, 64<<10), Password: q.Password}
 }
 
 // costOf is about what a result takes in memory, so that many small ones count too.

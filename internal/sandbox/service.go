@@ -70,7 +70,7 @@ type Limits struct {
 	MemoryMB  int
 	PrivateMB int
 
-	StreamBytes int   // of a cell's stdout, and of its stderr, in an answer; 0: 1 MiB
+	StreamBytes int   // of a cell's stdout, and of its stderr, in an answer that asks for no other; 0: 64 KiB
 	ResultBytes int64 // of a cell's results together; 0: 64 MiB
 	ExecBytes   int   // of a process's stdout, and of its stderr; 0: 8 MiB
 }
@@ -142,7 +142,6 @@ type Service struct {
 type live struct {
 	id, dir string
 	env     map[string]string
-	execs   ledger
 	use     use
 
 	// turn is held by the operation under way: one at a time changes what the
@@ -209,7 +208,7 @@ func New(cfg Config) (*Service, error) {
 
 func (l Limits) withDefaults() Limits {
 	if l.StreamBytes == 0 {
-		l.StreamBytes = 1 << 20
+		l.StreamBytes = 64 << 10
 	}
 	if l.ResultBytes == 0 {
 		l.ResultBytes = 64 << 20

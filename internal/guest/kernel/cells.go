@@ -44,7 +44,7 @@ func (k *kernel) claim(ctx context.Context, req guestproto.KernelRequest) error 
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.id, k.cwd, k.env, k.createdAt = req.ID, req.Cwd, req.Env, time.Now()
+	k.id, k.name, k.cwd, k.env, k.createdAt = req.ID, req.Name, req.Cwd, req.Env, time.Now()
 	return nil
 }
 
@@ -108,97 +108,6 @@ func (m *Manager) Delete(id string) error {
 		delete(m.kernels, id)
 	}
 	return nil
-}
-
-func (m *Manager) newCell(k *kernel, req guestproto.ExecuteRequest) *execution {
-	return &execution{req: req, k: k, log: log{limit: m.cfg.LogLimit}}
-}
-
-// Execute implements guestproto.Guest.
-func (m *Manager) Execute(ctx context.Context, kernel string, req guestproto.ExecuteRequest, sink func(guestproto.Event) error) error {
-	if req.ID == "" || len(req.ID) > 128 || req.TimeoutMS < 0 || req.GraceMS < 0 {
-		return guestproto.Errorf(guestproto.CodeInvalid, "execution: want an id of 1 to 128 bytes and no negative times")
-	}
-	x, isNew, err := m.cell(kernel, req)
-	if err != nil {
-		return err
-	}
-	if isNew {
-		if err := x.k.enqueue(x); err != nil {
-			m.forget(x)
-			return err
-		}
-	}
-	err = x.log.follow(ctx, 0, sink)
-	if isNew && ctx.Err() != nil && x.k.cancel(x) {
-		m.forget(x)
-	}
-	return err
-}
-
-// cell finds the execution with req's ID, or makes it.
-func (m *Manager) cell(kernel string, req guestproto.ExecuteRequest) (x *execution, isNew bool, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if x := m.cells[req.ID]; x != nil {
-		return x, false, nil
-	}
-	k := m.kernels[kernel]
-	if k == nil {
-		return nil, false, notFound(kernel)
-	}
-	x = m.newCell(k, req)
-	m.cells[req.ID] = x
-	return x, true, nil
-}
-
-func (m *Manager) forget(x *execution) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.cells[x.req.ID] == x {
-		delete(m.cells, x.req.ID)
-	}
-}
-
-// finished keeps x among the last finished ones.
-func (m *Manager) finished(x *execution) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.cells[x.req.ID] != x {
-		return
-	}
-	m.finishes = append(m.finishes, x.req.ID)
-	if len(m.finishes) > keepFinished {
-		delete(m.cells, m.finishes[0])
-		m.finishes = m.finishes[1:]
-	}
-}
-
-// Events implements guestproto.Guest.
-func (m *Manager) Events(ctx context.Context, execution string, after int64, sink func(guestproto.Event) error) error {
-	x, err := m.execution(execution)
-	if err != nil {
-		return err
-	}
-	return x.log.follow(ctx, after, sink)
-}
-
-// Replay implements guestproto.Guest.
-func (m *Manager) Replay(execution string, after int64, sink func(guestproto.Event) error) error {
-	x, err := m.execution(execution)
-	if err != nil {
-		return err
-	}
-	return x.log.replay(after, sink)
-}
-
-func (m *Manager) execution(id string) (*execution, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if x := m.cells[id]; x != nil {
-		return x, nil
-	}
-	return nil, guestproto.Errorf(guestproto.CodeNotFound, "execution %.80q does not exist", id)
 }
 
 // Reseed gives every kernel fresh randomness of its own, derived from seed. A

@@ -32,11 +32,13 @@ type kernel struct {
 
 	mu       sync.Mutex
 	id       string
+	name     string
 	cwd      string
 	env      map[string]string
 	proc     *process
 	running  *execution
 	queue    []*execution
+	latest   []*execution // that ended in this process
 	count    int
 	restarts int
 	lost     bool // state was lost and no cell that began after it has said so yet
@@ -47,8 +49,8 @@ func (k *kernel) describe() guestproto.Kernel {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	d := guestproto.Kernel{
-		ID: k.id, Language: "python", Cwd: k.cwd, State: guestproto.KernelDead,
-		ExecutionCount: k.count, CreatedAt: k.createdAt, Restarts: k.restarts,
+		ID: k.id, Name: k.name, Language: "python", Cwd: k.cwd, State: guestproto.KernelDead,
+		ExecutionCount: k.count, CreatedAt: k.createdAt, Restarts: k.restarts, Waiting: len(k.queue),
 	}
 	if k.proc != nil {
 		d.PID, d.State = k.proc.pid, guestproto.KernelIdle
@@ -71,6 +73,7 @@ func (k *kernel) enqueue(x *execution) error {
 		return notFound(k.id)
 	}
 	if k.running != nil {
+		x.waited = true
 		k.queue = append(k.queue, x)
 		k.mu.Unlock()
 		return nil
@@ -108,12 +111,16 @@ func (k *kernel) begin(x *execution) {
 		return
 	}
 	x.sent, x.started = true, time.Now()
+	if x.waited {
+		x.log.add(guestproto.EventStarted, []byte("{}"))
+	}
 	x.done.Restarted, k.lost = k.lost, false
 	if x.req.TimeoutMS > 0 {
 		x.timer = time.AfterFunc(time.Duration(x.req.TimeoutMS)*time.Millisecond, func() { k.expire(x, p) })
 	}
+	req := x.request()
 	k.mu.Unlock()
-	err = p.send("execute_request", x.request(), func(id string) {
+	err = p.send("execute_request", req, func(id string) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		x.msgID = id
@@ -141,8 +148,28 @@ func (k *kernel) giveUp(x *execution, err error) {
 func (k *kernel) endLocked(x *execution) {
 	x.finishLocked()
 	k.m.finished(x)
+	k.latest = append(k.latest[max(0, len(k.latest)-keepLatest+1):], x)
+	if x.req.StopOnError && x.done.Status != guestproto.StatusOK {
+		k.abortLocked(guestproto.ReasonBatch, func(w *execution) bool { return w.req.Batch == x.req.Batch })
+	}
 	k.nextLocked()
 }
+
+// abortLocked takes those that meet out of the queue.
+func (k *kernel) abortLocked(reason string, meets func(*execution) bool) {
+	var stay []*execution
+	for _, x := range k.queue {
+		if !meets(x) {
+			stay = append(stay, x)
+			continue
+		}
+		x.abortLocked(reason)
+		k.m.finished(x)
+	}
+	k.queue = stay
+}
+
+func all(*execution) bool { return true }
 
 // ensure returns a live process, making one if there is none.
 func (k *kernel) ensure() (*process, error) {
@@ -219,8 +246,9 @@ func awaitExit(p *process, limit time.Duration) {
 func (k *kernel) ended(p *process, memory cgroup.Memory) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.proc, k.lost = nil, true
+	k.proc, k.lost, k.count = nil, true, 0
 	k.restarts++
+	k.latest = nil // the next process counts its messages afresh
 	x := k.running
 	if x == nil || !x.sent {
 		return
@@ -233,12 +261,9 @@ func (k *kernel) ended(p *process, memory cgroup.Memory) {
 		x.failure(reason)
 	}
 	x.done.Status, x.done.Restarted = guestproto.StatusDied, true
-	for _, waiting := range k.queue {
-		waiting.abortLocked()
-		k.m.finished(waiting)
-	}
-	k.queue = nil
+	k.abortLocked(guestproto.ReasonDied, all)
 	k.endLocked(x)
+	k.latest = nil
 	if x.timedOut && !k.deleted {
 		k.work.Add(1)
 		go k.revive()
@@ -258,14 +283,32 @@ func (k *kernel) message(p *process, m message) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	x := k.running
-	if x == nil || p != k.proc || m.Parent.ID != x.msgID {
-		return // late output of a cell that has ended
+	if p != k.proc {
+		return
 	}
-	if x.takeLocked(m) {
+	if x == nil || m.Parent.ID != x.msgID {
+		k.lateLocked(m)
+		return
+	}
+	if x.takeLocked(p, m) {
 		if x.done.ExecutionCount > 0 {
 			k.count = x.done.ExecutionCount
 		}
 		k.endLocked(x)
+	}
+}
+
+// keepLatest bounds how many cells are known to a process's late output.
+const keepLatest = 64
+
+// lateLocked takes a message of a cell that has ended: what its threads and
+// processes print.
+func (k *kernel) lateLocked(m message) {
+	for _, x := range k.latest {
+		if x.msgID == m.Parent.ID {
+			x.showLocked(m)
+			return
+		}
 	}
 }
 
@@ -282,7 +325,7 @@ func (k *kernel) expire(x *execution, p *process) {
 		grace = time.Duration(x.req.GraceMS) * time.Millisecond
 	}
 	x.timer = time.AfterFunc(grace, func() { k.killFor(x, p) })
-	_ = session.Signal(p.pid, unix.SIGINT)
+	k.interruptLocked(x)
 }
 
 func (k *kernel) killFor(x *execution, p *process) {
@@ -309,39 +352,87 @@ func (k *kernel) interrupt() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.proc != nil && k.running != nil {
-		_ = session.Signal(k.proc.pid, unix.SIGINT)
+		k.interruptLocked(k.running)
 	}
 }
 
-// cancel takes a waiting cell out of the queue and reports whether it was there.
-func (k *kernel) cancel(x *execution) bool {
+// startNotice is how long a process may take to begin a cell it was given. A
+// signal that comes before that is lost.
+const startNotice = time.Second
+
+// interruptLocked sends SIGINT to the running cell, and once more if the first
+// may have come too early.
+func (k *kernel) interruptLocked(x *execution) {
+	p := k.proc
+	if p == nil {
+		return
+	}
+	_ = session.Signal(p.pid, unix.SIGINT)
+	if time.Since(x.started) > startNotice {
+		return
+	}
+	x.again = time.AfterFunc(startNotice, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.running == x && k.proc == p {
+			_ = session.Signal(p.pid, unix.SIGINT)
+		}
+	})
+}
+
+// cancel aborts a waiting cell and interrupts a running one.
+func (k *kernel) cancel(x *execution) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for i, waiting := range k.queue {
-		if waiting == x {
-			k.queue = append(k.queue[:i:i], k.queue[i+1:]...)
-			x.abortLocked()
-			return true
+	switch {
+	case !x.ended.IsZero():
+	case k.running != x:
+		k.abortLocked(guestproto.ReasonCancelled, func(w *execution) bool { return w == x })
+	case x.sent:
+		k.interruptLocked(x)
+	default:
+		x.abortLocked(guestproto.ReasonCancelled)
+		k.m.finished(x)
+		k.nextLocked()
+	}
+}
+
+// stopLocked aborts all cells that no process was given, and gives the process.
+func (k *kernel) stopLocked(reason string) *process {
+	k.abortLocked(reason, all)
+	if x := k.running; x != nil {
+		x.done.Reason = reason
+		if !x.sent {
+			x.abortLocked(reason)
+			k.m.finished(x)
+			k.running = nil
 		}
 	}
-	return false
+	return k.proc
+}
+
+// restart gives the kernel a fresh process and returns when it answers.
+func (k *kernel) restart() error {
+	k.mu.Lock()
+	if k.deleted {
+		defer k.mu.Unlock()
+		return notFound(k.id)
+	}
+	p := k.stopLocked(guestproto.ReasonRestarted)
+	k.mu.Unlock()
+	if p != nil {
+		k.kill(p)
+		<-p.over
+	}
+	_, err := k.ensure()
+	return err
 }
 
 // remove ends the kernel and returns when nothing of it is left.
 func (k *kernel) remove() {
 	k.mu.Lock()
 	k.deleted = true
-	for _, x := range k.queue {
-		x.abortLocked()
-		k.m.finished(x)
-	}
-	k.queue = nil
-	p := k.proc
-	if x := k.running; x != nil && !x.sent {
-		x.abortLocked()
-		k.m.finished(x)
-		k.running = nil
-	}
+	p := k.stopLocked(guestproto.ReasonDeleted)
 	k.mu.Unlock()
 	if p != nil {
 		k.kill(p)

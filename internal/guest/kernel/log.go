@@ -3,33 +3,56 @@ package kernel
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"sort"
 	"sync"
 
 	"pandastack/internal/guestproto"
 )
 
-// entryCost is what an event costs beside its content.
-const entryCost = 96
+const (
+	// entryCost is what an event costs beside its content.
+	entryCost = 96
+	// maxBuffer bytes of the newest events are in memory while a cell runs, maxRest
+	// once it has ended.
+	maxBuffer = 1 << 20
+	maxRest   = 64 << 10
+)
 
-// log is the ordered events of one execution. It keeps the first and the last
-// events within its limit and drops those between.
+// log is the ordered events of one execution. The newest are in memory, those
+// before them in a file. Beyond its limit the file keeps the first and the last
+// ones and drops those between. Whoever adds never waits for whoever reads.
 type log struct {
-	limit int64
+	dir   string // where the file is made
+	limit int64  // bytes of the file
 
-	mu      sync.Mutex
-	last    int64 // sequence number of the newest event
-	head    []guestproto.Event
-	tail    []guestproto.Event // follows head, or what was dropped after it
-	headLen int64
-	tailLen int64
-	dropped int64
-	done    bool
-	grown   chan struct{} // closed at the next event; nil while nobody waits
+	mu        sync.Mutex
+	last      int64 // sequence number of the newest event
+	spill     spill
+	segments  []segment // of the file, oldest first
+	heads     int       // how many of them are never dropped
+	buffer    []guestproto.Event
+	bufferLen int64
+	losses    []loss        // in order
+	doneAt    int64         // the number of EventDone
+	late      int64         // bytes of what came after it
+	grown     chan struct{} // closed at the next event; nil while nobody waits
+	readers   int
+	retired   bool // nobody else will begin to read
 }
+
+// loss is what was dropped of all events up to one.
+type loss struct {
+	last int64
+	sum  guestproto.Dropped
+}
+
+// maxLosses bounds how many are told apart, each of which stands for a segment.
+const maxLosses = 4096
 
 func cost(e guestproto.Event) int64 { return int64(len(e.Content)) + entryCost }
 
-// add appends an event. After EventDone it does nothing.
+// add appends an event. After EventDone there is room for little.
 func (l *log) add(event string, content json.RawMessage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -37,19 +60,20 @@ func (l *log) add(event string, content json.RawMessage) {
 }
 
 func (l *log) addLocked(event string, content json.RawMessage) {
-	if l.done {
-		return
+	e := guestproto.Event{Seq: l.last + 1, Type: event, Content: content}
+	if l.doneAt > 0 {
+		if l.late += cost(e); l.late > maxRest || event == guestproto.EventDone {
+			return
+		}
+	} else if event == guestproto.EventDone {
+		if l.doneAt = e.Seq; l.bufferLen > maxRest {
+			l.sealLocked() // without EventDone, which is never dropped
+		}
 	}
-	l.last++
-	l.done = event == guestproto.EventDone
-	e := guestproto.Event{Seq: l.last, Type: event, Content: content}
-	if len(l.tail) == 0 && l.headLen+cost(e) <= l.limit/2 {
-		l.head = append(l.head, e)
-		l.headLen += cost(e)
-	} else {
-		l.tail = append(l.tail, e)
-		l.tailLen += cost(e)
-		l.trimLocked()
+	l.last = e.Seq
+	l.buffer = append(l.buffer, e)
+	if l.bufferLen += cost(e); l.bufferLen > maxBuffer && l.doneAt == 0 {
+		l.sealLocked()
 	}
 	if l.grown != nil {
 		close(l.grown)
@@ -57,12 +81,88 @@ func (l *log) addLocked(event string, content json.RawMessage) {
 	}
 }
 
-func (l *log) trimLocked() {
-	for l.tailLen > l.limit/2 && len(l.tail) > 1 {
-		l.tailLen -= cost(l.tail[0])
-		l.dropped += int64(len(l.tail[0].Content))
-		l.tail[0] = guestproto.Event{}
-		l.tail = l.tail[1:]
+// sealLocked moves the events in memory to the file. What the disk does not take
+// is dropped.
+func (l *log) sealLocked() {
+	events := l.buffer
+	l.buffer, l.bufferLen = nil, 0
+	s, err := l.spill.append(l.dir, events)
+	if err != nil {
+		l.loseLocked(events[len(events)-1].Seq, events)
+		return
+	}
+	l.segments = append(l.segments, s)
+	if l.heads == len(l.segments)-1 && s.at+s.size <= l.limit/2 {
+		l.heads++
+	}
+	for l.spill.kept > l.limit && len(l.segments) > l.heads+1 {
+		l.dropLocked(l.heads)
+	}
+}
+
+// dropLocked takes one segment out of the file.
+func (l *log) dropLocked(n int) {
+	s := l.segments[n]
+	events, _ := l.spill.read(s) // unreadable ones count as nothing
+	l.loseLocked(s.last, events)
+	l.spill.drop(s)
+	l.segments = slices.Delete(l.segments, n, n+1)
+	if n < l.heads {
+		l.heads--
+	}
+}
+
+// loseLocked counts events up to last as dropped.
+func (l *log) loseLocked(last int64, events []guestproto.Event) {
+	lost := loss{last, measure(events)}
+	n := sort.Search(len(l.losses), func(i int) bool { return l.losses[i].last > last })
+	if n > 0 {
+		lost.sum = plus(l.losses[n-1].sum, lost.sum)
+	}
+	l.losses = slices.Insert(l.losses, n, lost)
+	for i := n + 1; i < len(l.losses); i++ { // only where an old segment turns out to be unreadable
+		l.losses[i].sum = plus(l.losses[i].sum, measure(events))
+	}
+	if len(l.losses) > maxLosses {
+		l.losses = slices.Delete(l.losses, 0, 1)
+	}
+}
+
+// lostLocked is what was dropped of the events up to seq.
+func (l *log) lostLocked(seq int64) guestproto.Dropped {
+	n := sort.Search(len(l.losses), func(i int) bool { return l.losses[i].last > seq })
+	if n == 0 {
+		return guestproto.Dropped{}
+	}
+	return l.losses[n-1].sum
+}
+
+func measure(events []guestproto.Event) (d guestproto.Dropped) {
+	for _, e := range events {
+		d.Bytes += int64(len(e.Content))
+		var s guestproto.Stream
+		if e.Type != guestproto.EventStream || json.Unmarshal(e.Content, &s) != nil {
+			continue
+		}
+		if s.Name == "stderr" {
+			count(&d.Stderr, s.Text)
+		} else {
+			count(&d.Stdout, s.Text)
+		}
+	}
+	return d
+}
+
+func plus(a, b guestproto.Dropped) guestproto.Dropped {
+	return guestproto.Dropped{Bytes: a.Bytes + b.Bytes, Stdout: a.Stdout.Plus(b.Stdout), Stderr: a.Stderr.Plus(b.Stderr)}
+}
+
+func count(size *guestproto.Size, text string) {
+	size.Bytes += int64(len(text))
+	for i := range len(text) {
+		if text[i] == '\n' {
+			size.Lines++
+		}
 	}
 }
 
@@ -70,7 +170,7 @@ func (l *log) trimLocked() {
 func (l *log) finish(d guestproto.Done) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d.Dropped = l.dropped
+	d.Dropped = l.lostLocked(l.last).Bytes
 	b, err := json.Marshal(d)
 	if err != nil { // a Done holds nothing that cannot be encoded
 		b = []byte(`{"status":"died"}`)
@@ -78,42 +178,130 @@ func (l *log) finish(d guestproto.Done) {
 	l.addLocked(guestproto.EventDone, b)
 }
 
-// next returns some events after seq, or a channel that closes when there are.
-func (l *log) next(seq int64, batch []guestproto.Event) ([]guestproto.Event, <-chan struct{}) {
+// reader is one follower's place in a log.
+type reader struct {
+	log    *log
+	seq    int64              // of the last event delivered
+	loaded []guestproto.Event // of a segment, all after seq
+}
+
+// open begins to read after seq. Its caller closes the reader.
+func (l *log) open(seq int64) *reader {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if seq >= l.last {
+	l.readers++
+	return &reader{log: l, seq: seq}
+}
+
+func (r *reader) close() {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	r.log.readers--
+	r.log.freeLocked()
+}
+
+// retire frees the log's file once nobody reads it any more.
+func (l *log) retire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retired = true
+	l.freeLocked()
+}
+
+func (l *log) freeLocked() {
+	if l.retired && l.readers == 0 {
+		l.segments = nil
+		l.spill.close()
+	}
+}
+
+// spilled is how many bytes of disk the log takes.
+func (l *log) spilled() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.spill.kept
+}
+
+// next returns some events after the reader's place, or a channel that closes
+// when there are.
+func (r *reader) next() ([]guestproto.Event, <-chan struct{}) {
+	for len(r.loaded) == 0 {
+		events, s, grown := r.look()
+		if len(events) > 0 || grown != nil {
+			return events, grown
+		}
+		r.load(s)
+	}
+	n := min(len(r.loaded), 32)
+	events := r.loaded[:n]
+	r.loaded = r.loaded[n:]
+	return events, nil
+}
+
+// look finds what follows the reader's place: events, or a segment to load, or
+// nothing yet.
+func (r *reader) look() ([]guestproto.Event, segment, <-chan struct{}) {
+	l := r.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.seq >= l.last {
 		if l.grown == nil {
 			l.grown = make(chan struct{})
 		}
-		return nil, l.grown
+		return nil, segment{}, l.grown
 	}
-	if seq < int64(len(l.head)) {
-		return append(batch, clip(l.head[seq:])...), nil
+	n := sort.Search(len(l.segments), func(i int) bool { return l.segments[i].last > r.seq })
+	first := l.last + 1
+	if n < len(l.segments) {
+		first = l.segments[n].first
+	} else if len(l.buffer) > 0 {
+		first = l.buffer[0].Seq
 	}
-	first := l.tail[0].Seq
-	if seq+1 < first {
-		batch = append(batch, l.gap(seq, first))
-		seq = first - 1
+	switch {
+	case first > r.seq+1:
+		return []guestproto.Event{r.gapLocked(first)}, segment{}, nil
+	case n < len(l.segments):
+		return nil, l.segments[n], nil
 	}
-	return append(batch, clip(l.tail[seq+1-first:])...), nil
+	rest := l.buffer[r.seq+1-first:]
+	return slices.Clone(rest[:min(len(rest), 32)]), segment{}, nil
 }
 
-// gap stands for the dropped events between seq and first.
-func (l *log) gap(seq, first int64) guestproto.Event {
-	content, _ := json.Marshal(guestproto.Dropped{First: seq + 1, Bytes: l.dropped})
+// gapLocked stands for the dropped events before first. Where the reader is in
+// the middle of a segment that was dropped, all of that counts.
+func (r *reader) gapLocked(first int64) guestproto.Event {
+	before, all := r.log.lostLocked(r.seq), r.log.lostLocked(first-1)
+	content, _ := json.Marshal(guestproto.Dropped{
+		First: r.seq + 1, Bytes: all.Bytes - before.Bytes,
+		Stdout: all.Stdout.Minus(before.Stdout), Stderr: all.Stderr.Minus(before.Stderr),
+	})
 	return guestproto.Event{Seq: first - 1, Type: guestproto.EventDropped, Content: content}
 }
 
-func clip(events []guestproto.Event) []guestproto.Event {
-	return events[:min(len(events), 32)]
+// load reads a segment. One that was dropped meanwhile, or cannot be read, is
+// left out; the next look finds the gap.
+func (r *reader) load(s segment) {
+	events, err := r.log.spill.read(s)
+	l := r.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := slices.IndexFunc(l.segments, func(is segment) bool { return is.first == s.first })
+	switch {
+	case n < 0:
+	case err != nil:
+		l.dropLocked(n)
+	default:
+		r.loaded = events[r.seq+1-s.first:]
+	}
 }
 
 // follow calls sink with each event after seq until EventDone was delivered.
 func (l *log) follow(ctx context.Context, seq int64, sink func(guestproto.Event) error) error {
+	r := l.open(seq)
+	defer r.close()
 	for {
-		grown, err := l.deliver(&seq, sink)
-		if grown == nil || err != nil {
+		grown, err := r.deliver(func(e guestproto.Event) (bool, error) { return e.Type != guestproto.EventDone, sink(e) })
+		if grown == nil || err != nil || l.over(r.seq) {
 			return err
 		}
 		select {
@@ -126,26 +314,40 @@ func (l *log) follow(ctx context.Context, seq int64, sink func(guestproto.Event)
 
 // replay calls sink with each event after seq that there is by now.
 func (l *log) replay(seq int64, sink func(guestproto.Event) error) error {
-	_, err := l.deliver(&seq, sink)
+	r := l.open(seq)
+	defer r.close()
+	_, err := r.deliver(func(e guestproto.Event) (bool, error) { return true, sink(e) })
 	return err
 }
 
-// deliver calls sink with each event after seq, which it moves on, and returns
-// a channel that closes when there are more, or nil after EventDone.
-func (l *log) deliver(seq *int64, sink func(guestproto.Event) error) (<-chan struct{}, error) {
-	var room [33]guestproto.Event
+// over says whether nothing but what comes late can follow seq.
+func (l *log) over(seq int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.doneAt > 0 && seq >= l.doneAt
+}
+
+// deliver calls sink with each event there is, and returns a channel that closes
+// when there are more, or nil once sink wants no more.
+func (r *reader) deliver(sink func(guestproto.Event) (more bool, err error)) (<-chan struct{}, error) {
 	for {
-		batch, grown := l.next(*seq, room[:0])
-		for _, e := range batch {
-			if err := sink(e); err != nil {
-				return nil, err
-			}
-			if *seq = e.Seq; e.Type == guestproto.EventDone {
-				return nil, nil
-			}
-		}
+		batch, grown := r.next()
 		if grown != nil {
 			return grown, nil
 		}
+		for _, e := range batch {
+			more, err := sink(e)
+			if err != nil || !more {
+				return nil, err
+			}
+			r.seq = e.Seq
+		}
 	}
+}
+
+// newest is the number of the newest event.
+func (l *log) newest() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
 }

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -22,10 +23,7 @@ import (
 )
 
 // Defaults of Config.
-const (
-	DefaultLogLimit = 32 << 20
-	keepFinished    = 256
-)
+const DefaultLogLimit = 256 << 20
 
 // Config of a Manager.
 type Config struct {
@@ -37,7 +35,8 @@ type Config struct {
 	// Adjust is called with each new host process, to make it a better victim
 	// for the out-of-memory killer than the agent. It may be nil.
 	Adjust   func(pid int)
-	LogLimit int64 // bytes of one execution's log; 0 is DefaultLogLimit
+	SpillDir string // where executions keep what does not fit into memory; "" is below the system's
+	LogLimit int64  // bytes of one execution's file; 0 is DefaultLogLimit
 	Log      *slog.Logger
 }
 
@@ -59,12 +58,16 @@ type Manager struct {
 	spare    *kernel
 	cells    map[string]*execution
 	finishes []string // of cells, oldest first
+	pending  int64    // bytes of code of the cells that have not ended
 }
 
 // New makes a manager. Its owner calls Close.
 func New(cfg Config) *Manager {
 	if cfg.LogLimit == 0 {
 		cfg.LogLimit = DefaultLogLimit
+	}
+	if cfg.SpillDir == "" {
+		cfg.SpillDir = filepath.Join(os.TempDir(), "pandastack")
 	}
 	if cfg.Adjust == nil {
 		cfg.Adjust = func(int) {}
@@ -142,8 +145,8 @@ func (m *Manager) awaitReady(ctx context.Context, p *process) error {
 	return err
 }
 
-func (m *Manager) newKernel(id, cwd string, env map[string]string) *kernel {
-	return &kernel{m: m, id: id, cwd: cwd, env: maps.Clone(env), createdAt: time.Now()}
+func (m *Manager) newKernel(id, name, cwd string, env map[string]string) *kernel {
+	return &kernel{m: m, id: id, name: name, cwd: cwd, env: maps.Clone(env), createdAt: time.Now()}
 }
 
 // Warm implements guestproto.Guest.
@@ -173,7 +176,7 @@ func (m *Manager) Warm(ctx context.Context, req guestproto.WarmRequest) error {
 // makeSpare leaves a kernel that has run a cell, so that its first real one
 // meets no code path for the first time.
 func (m *Manager) makeSpare(ctx context.Context) error {
-	k := m.newKernel("spare", m.cfg.Cwd, nil)
+	k := m.newKernel("spare", "", m.cfg.Cwd, nil)
 	if _, err := k.ensure(); err != nil {
 		return err
 	}
@@ -253,6 +256,9 @@ func (m *Manager) check(req *guestproto.KernelRequest) error {
 	if req.ID == "" || len(req.ID) > 128 {
 		return guestproto.Errorf(guestproto.CodeInvalid, "kernel id: want 1 to 128 bytes")
 	}
+	if len(req.Name) > 128 {
+		return guestproto.Errorf(guestproto.CodeInvalid, "kernel name: want at most 128 bytes")
+	}
 	if req.Language != "python" || req.Kind != "" {
 		return guestproto.Errorf(guestproto.CodeUnsupported, "no kernel for language %.40q, kind %.40q", req.Language, req.Kind)
 	}
@@ -276,7 +282,7 @@ func (m *Manager) start(ctx context.Context, spare *kernel, req guestproto.Kerne
 		m.log.Warn("claim spare kernel", "error", err)
 		spare.remove()
 	}
-	k := m.newKernel(req.ID, req.Cwd, req.Env)
+	k := m.newKernel(req.ID, req.Name, req.Cwd, req.Env)
 	if _, err := k.ensure(); err != nil {
 		k.remove()
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -33,7 +34,7 @@ type process struct {
 	nextID atomic.Int64
 
 	mu      sync.Mutex
-	replies map[string]chan message // control requests in flight
+	replies map[string]chan message // requests in flight that are no cells
 	owner   *kernel                 // whom messages are for; nil while it is spare
 	reason  error                   // why its reader gave up, if not because it ended
 
@@ -82,9 +83,18 @@ var errGone = errors.New("kernel process ended")
 
 // control asks the host itself for something and waits for its answer.
 func (p *process) control(ctx context.Context, content any) error {
+	m, err := p.ask(ctx, "control", content)
+	if err != nil {
+		return err
+	}
+	return replyError(m)
+}
+
+// ask sends a request that is no cell and waits for its reply.
+func (p *process) ask(ctx context.Context, kind string, content any) (message, error) {
 	answer := make(chan message, 1)
 	var id string
-	err := p.send("control_request", content, func(sent string) {
+	err := p.send(kind+"_request", content, func(sent string) {
 		id = sent
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -96,15 +106,15 @@ func (p *process) control(ctx context.Context, content any) error {
 		delete(p.replies, id)
 	}()
 	if err != nil {
-		return err
+		return message{}, err
 	}
 	select {
 	case m := <-answer:
-		return replyError(m)
+		return m, nil
 	case <-p.gone:
-		return errGone
+		return message{}, errGone
 	case <-ctx.Done():
-		return fmt.Errorf("kernel %d does not answer: %w", p.pid, ctx.Err())
+		return message{}, fmt.Errorf("kernel %d does not answer: %w", p.pid, ctx.Err())
 	}
 }
 
@@ -163,7 +173,7 @@ func (p *process) deliver(m message) {
 	owner, answer := p.owner, p.replies[m.Parent.ID]
 	p.mu.Unlock()
 	switch {
-	case m.Header.Type == "control_reply" && answer != nil:
+	case answer != nil && strings.HasSuffix(m.Header.Type, "_reply"):
 		select {
 		case answer <- m:
 		default: // a second answer

@@ -7,24 +7,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"pandastack/api"
-	"pandastack/internal/httpapi"
-	"pandastack/internal/kit/logkey"
 )
 
 type createContext struct {
 	ID   sandboxID `path:"id" doc:"sandbox"`
 	Body *api.CreateContext
-}
-
-type execute struct {
-	ID      sandboxID `path:"id" doc:"sandbox"`
-	Context contextID `path:"context" doc:"context"`
-	Body    api.Execute
-}
-
-type getExecution struct {
-	ID        sandboxID   `path:"id" doc:"sandbox"`
-	Execution executionID `path:"execution" doc:"execution"`
 }
 
 func (h *handlers) contexts(a huma.API) {
@@ -57,25 +44,12 @@ func (h *handlers) contexts(a huma.API) {
 	}, func(ctx context.Context, in *inContext) (*none, error) {
 		return &none{}, h.Sandboxes.Interrupt(ctx, string(in.ID), string(in.Context))
 	})
-	h.executions(a)
-}
-
-func (h *handlers) executions(a huma.API) {
 	route(a, huma.Operation{
-		OperationID: "execute", Method: http.MethodPost, Path: "/v1/sandboxes/{id}/contexts/{context}/executions",
-		MaxBodyBytes: maxCodeBody, Tags: []string{"executions"}, Summary: "Run a cell",
-		Description: "Answers when the cell is done. A client that leaves does not end the cell; its execution can be asked for by id.",
-	}, func(ctx context.Context, in *execute) (*body[api.Execution], error) {
-		ex, err := h.Sandboxes.Execute(ctx, string(in.ID), string(in.Context), in.Body)
-		httpapi.Tag(ctx, logkey.Execution, ex.ID)
-		return answer(wireExecution(ex), err)
-	})
-	route(a, huma.Operation{
-		OperationID: "get-execution", Method: http.MethodGet, Path: "/v1/sandboxes/{id}/executions/{execution}",
-		Tags: []string{"executions"}, Summary: "Get an execution",
-	}, func(ctx context.Context, in *getExecution) (*body[api.Execution], error) {
-		ex, err := h.Sandboxes.Execution(ctx, string(in.ID), string(in.Execution))
-		return answer(wireExecution(ex), err)
+		OperationID: "restart-context", Method: http.MethodPost, Path: "/v1/sandboxes/{id}/contexts/{context}/restart",
+		Tags: []string{"contexts"}, Summary: "Give a context a fresh kernel",
+		Description: "Its variables are lost, its running cell ends with KernelDied, those that wait are aborted.",
+	}, func(ctx context.Context, in *inContext) (*body[api.Context], error) {
+		return answer(h.Sandboxes.RestartContext(ctx, string(in.ID), string(in.Context)))
 	})
 }
 
@@ -88,9 +62,4 @@ func (h *handlers) createContext(ctx context.Context, in *createContext) (*body[
 		req.Language = "python"
 	}
 	return answer(h.Sandboxes.CreateContext(ctx, string(in.ID), req))
-}
-
-func wireExecution(ex api.Execution) api.Execution {
-	ex.Results = list(ex.Results)
-	return ex
 }

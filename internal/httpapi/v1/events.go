@@ -25,8 +25,9 @@ const (
 
 // events writes server-sent events. Its methods may be called concurrently.
 type events struct {
-	w    http.ResponseWriter
-	beat *time.Timer // a comment where there is silence
+	w       http.ResponseWriter
+	beat    *time.Timer // a comment where there is silence
+	failure string      // the event that tells what went wrong
 
 	mu    sync.Mutex
 	begun bool
@@ -35,7 +36,7 @@ type events struct {
 
 // newEvents begins nothing yet; finish must be called before the handler returns.
 func newEvents(w http.ResponseWriter) *events {
-	e := &events{w: w}
+	e := &events{w: w, failure: "error"}
 	e.mu.Lock() // the timer's function needs the timer
 	defer e.mu.Unlock()
 	e.beat = time.AfterFunc(firstBeat, e.comment)
@@ -51,7 +52,10 @@ func (e *events) comment() {
 }
 
 // send writes one event at once. Without a name it is a plain message.
-func (e *events) send(name string, v any) error {
+func (e *events) send(name string, v any) error { return e.sendNumbered(0, name, v) }
+
+// sendNumbered writes one event with its number, if it has one, as its id.
+func (e *events) sendNumbered(id int64, name string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -59,6 +63,9 @@ func (e *events) send(name string, v any) error {
 	frame := "data: " + ascii(data) + "\n\n"
 	if name != "" {
 		frame = "event: " + name + "\n" + frame
+	}
+	if id > 0 {
+		frame = fmt.Sprintf("id: %d\n", id) + frame
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -99,7 +106,7 @@ func (e *events) finish(r *http.Request, err error) {
 	case err != nil && !begun:
 		httpapi.WriteError(e.w, r, err)
 	case err != nil:
-		_ = e.send("error", httpapi.ProblemOf(r.Context(), err)) // who has left does not hear it
+		_ = e.send(e.failure, httpapi.ProblemOf(r.Context(), err)) // who has left does not hear it
 	}
 }
 

@@ -25,6 +25,7 @@ const key = "pds_test"
 // memory keeps just enough of a sandbox service to see what the edge makes of
 // requests and answers. Its one sandbox is "box".
 type memory struct {
+	cells     // of executions_test.go
 	files     map[string][]byte
 	created   api.CreateSandbox
 	ran       api.Execute
@@ -80,7 +81,7 @@ func (m *memory) Execute(_ context.Context, id, _ string, req api.Execute) (api.
 	m.ran = req
 	return m.execution, m.box(id)
 }
-func (m *memory) Execution(_ context.Context, id, _ string) (api.Execution, error) {
+func (m *memory) Execution(_ context.Context, id, _ string, _ *api.OutputBudget) (api.Execution, error) {
 	return m.execution, m.box(id)
 }
 

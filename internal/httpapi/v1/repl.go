@@ -82,6 +82,7 @@ func (h *handlers) repl(a huma.API) {
 func (h *handlers) replRun(ctx context.Context, in *replRun) (*body[replResult], error) {
 	ex, err := h.Sandboxes.Execute(ctx, string(in.ID), string(in.Session), api.Execute{
 		Code: in.Body.Code, TimeoutSeconds: in.Body.TimeoutMS / 1000,
+		Output: &api.OutputBudget{StreamBytes: 1 << 20}, // its clients cannot ask for the rest
 	})
 	if err != nil {
 		return nil, err

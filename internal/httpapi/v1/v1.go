@@ -47,9 +47,26 @@ type Sandboxes interface {
 	DeleteContext(ctx context.Context, id, contextID string) error
 	Interrupt(ctx context.Context, id, contextID string) error
 
-	// Execute returns when the cell is done. The cell goes on when ctx ends first.
+	RestartContext(ctx context.Context, id, contextID string) (api.Context, error)
+	Complete(ctx context.Context, id, contextID string, req api.Complete) (api.Completion, error)
+	Inspect(ctx context.Context, id, contextID string, req api.Inspect) (api.Inspection, error)
+	IsComplete(ctx context.Context, id, contextID string, req api.IsComplete) (api.Completeness, error)
+	History(ctx context.Context, id, contextID string, n int) (api.History, error)
+
+	// Execute returns when the cell is done, Run calls sink with its events until then, and Queue
+	// returns at once. The cell goes on when ctx ends first.
 	Execute(ctx context.Context, id, contextID string, req api.Execute) (api.Execution, error)
-	Execution(ctx context.Context, id, executionID string) (api.Execution, error)
+	Run(ctx context.Context, id, contextID string, req api.Execute, sink func(api.ExecutionEvent) error) error
+	Queue(ctx context.Context, id, contextID string, req api.Execute) (api.ExecutionInfo, error)
+	Execution(ctx context.Context, id, executionID string, o *api.OutputBudget) (api.Execution, error)
+	Executions(ctx context.Context, id, contextID string) ([]api.ExecutionInfo, error)
+	// Follow calls sink with each event after one, until the cell is done.
+	Follow(ctx context.Context, id, executionID string, after int64, o *api.OutputBudget, sink func(api.ExecutionEvent) error) error
+	// Output calls write with all that was printed to stdout or stderr by now.
+	Output(ctx context.Context, id, executionID, stream string, write func(text string) error) error
+	CancelExecution(ctx context.Context, id, executionID string) error
+	Input(ctx context.Context, id, executionID, text string) error
+
 	// Exec kills the process when ctx ends.
 	Exec(ctx context.Context, id string, req api.Exec) (api.ExecResult, error)
 	// ExecStream calls sink with the output as it comes and last with the exit.
@@ -100,6 +117,8 @@ func Register(mux *httpapi.Mux, services Services) ([]byte, error) {
 	h.forks(a)
 	h.logs(a)
 	h.contexts(a)
+	h.executions(a)
+	h.questions(a)
 	h.exec(a)
 	h.files(a)
 	h.templates(a)
