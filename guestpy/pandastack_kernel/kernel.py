@@ -13,7 +13,7 @@ import socket
 import sys
 import traceback
 import warnings
-from typing import Any
+from typing import Any, NoReturn
 
 from . import __version__, comms, introspection, jsonsafe
 from .capture import Capture
@@ -83,7 +83,7 @@ class Kernel:
         # The other thread is ours, and ready for a fork.
         warnings.filterwarnings("ignore", message=r"This process .* is multi-threaded")
 
-    def run(self) -> None:
+    def run(self) -> NoReturn:
         """Serve requests until shutdown_request or the agent's end closes."""
         self.post("ready", {**kernel_info(), "pid": os.getpid()})
         self._outbox.flush()
@@ -221,7 +221,7 @@ class Kernel:
         self._running = False
         return {"status": "ok", "restart": bool(content.get("restart", False))}
 
-    def _finish(self) -> None:
+    def _finish(self) -> NoReturn:
         """Let user code clean up, then leave without the zygote's own exit."""
         with contextlib.suppress(BaseException):
             atexit._run_exitfuncs()

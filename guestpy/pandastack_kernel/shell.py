@@ -65,6 +65,9 @@ class ZMQInteractiveShell(InteractiveShell):
     # Whether the running cell was cancelled by SIGINT.
     cancelled: Callable[[], bool] = staticmethod(lambda: False)
     last_error: dict[str, Any] | None = None
+    # Whether `name?` and the like go into the reply, where Jupyter's clients
+    # look for them, or are displayed, which programs see.
+    pages_as_payload = False
 
     def _exiter_default(self) -> ExitAutocall:
         return KernelExit(self)
@@ -148,7 +151,11 @@ class ZMQInteractiveShell(InteractiveShell):
         bundle = data if isinstance(data, dict) else {"text/plain": data}
         if isinstance(bundle.get("data"), dict):
             bundle = bundle["data"]
-        self.display_pub.publish(bundle)
+        if self.pages_as_payload:
+            page = {"source": "page", "data": bundle, "start": max(0, start)}
+            self.payload_manager.write_payload(page)
+        else:
+            self.display_pub.publish(bundle)
 
 
 InteractiveShellABC.register(ZMQInteractiveShell)

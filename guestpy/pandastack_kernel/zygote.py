@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import io
 import os
 import select
 import signal
@@ -19,12 +18,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import libraries
+from . import launch, libraries
 from .frames import FrameReader, pack
 from .jsonsafe import safe_str
-from .kernel import Kernel
 from .shell import ZMQInteractiveShell, create_shell, forget_session
-from .streams import OutStream
 
 _MAX_FDS = 4  # descriptors taken with one receive
 
@@ -47,8 +44,7 @@ class Zygote:
         self._reader = FrameReader(self._sock, self._receive)
         self._fds: list[int] = []  # received, not yet claimed by a fork request
         self._kernels: set[int] = set()
-        self.streams = [OutStream(1), OutStream(2)]
-        sys.stdout, sys.stderr = self.streams
+        self.streams = launch.attach_streams()
         libraries.install()
         self.shell = create_shell()
         self._wake_reader, self._wake_writer = os.pipe()
@@ -226,48 +222,17 @@ def _close_figures() -> None:
         pyplot.close("all")
 
 
-def _hide_package() -> None:
-    """Session code must see neither our import path nor our arguments.
-
-    What is imported stays imported; submodules are found by __path__."""
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    # With -m the first entry is the directory we were started in.
-    sys.path[0] = ""
-    entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    others = [e for e in entries if e and os.path.abspath(e) != root]
-    if others:
-        os.environ["PYTHONPATH"] = os.pathsep.join(others)
-    else:
-        os.environ.pop("PYTHONPATH", None)
-    if len(others) < len(entries) and root in sys.path:
-        sys.path.remove(root)
-    sys.argv = [""]
-
-
-def _become_kernel(start: Start, zygote: Zygote) -> None:
-    """Never returns."""
-    request = start.request
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False), encoding="utf-8")
-    for name, value in (request.get("env") or {}).items():
-        os.environ[name] = value
-    time.tzset()
-    kernel = Kernel(start.sock, zygote.shell, zygote.streams)
-    try:
-        os.chdir(request.get("cwd") or os.getcwd())
-        zygote.shell.history_manager.dir_hist[:] = [os.getcwd()]
-    except OSError as err:
-        kernel.log(f"chdir: {err}")
-    kernel.install()
-    kernel.run()
-
-
 def main(fd: int) -> None:
     """Run a zygote on file descriptor fd until that closes."""
-    _hide_package()
+    launch.hide_package()
     zygote = Zygote(fd)
     start = zygote.serve()
     if start is not None:
-        _become_kernel(start, zygote)
+        request = start.request
+        launch.run_kernel(
+            start.sock,
+            zygote.shell,
+            zygote.streams,
+            request.get("cwd") or "",
+            request.get("env") or {},
+        )

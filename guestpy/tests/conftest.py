@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from .client import KernelClient, Zygote
+from .jupyter import kernelspecs  # noqa: F401, a fixture
 
 WARM_CELLS = [
     "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nprint('warm')",
