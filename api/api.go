@@ -33,6 +33,8 @@ type Sandbox struct {
 	GuestIP      string `json:"guest_ip,omitempty"`
 	Failure      string `json:"failure,omitempty" doc:"why status is failed and what can be restored"`
 	Usage        *Usage `json:"usage,omitempty" doc:"GET of one running sandbox: what it uses now"`
+	// Resumed is there for GET of one running sandbox.
+	Resumed *Resumed `json:"resumed,omitempty" doc:"GET of one running sandbox: what was renewed when its machine went on the last time (start, wake, resume, fork, snapshot)"`
 }
 
 // Usage is what a sandbox uses at one moment.
@@ -45,7 +47,9 @@ type Usage struct {
 
 // HostMemory is what a sandbox has of its host's memory.
 type HostMemory struct {
-	HostPrivateBytes int64 `json:"host_private_bytes" doc:"anonymous memory of the VMM and the process beside it, swapped out or not; memory shared with the template does not count"`
+	HostPrivateBytes  int64 `json:"host_private_bytes" doc:"anonymous memory of the VMM and the process beside it, swapped out or not; memory shared with the template does not count"`
+	HostSharedBytes   int64 `json:"host_shared_bytes" doc:"what both have mapped besides: the template's memory as far as it is used, programs"`
+	GuestChangedBytes int64 `json:"guest_changed_bytes" doc:"pages of the guest's memory that are its own, and no longer the template's; part of host_private_bytes"`
 }
 
 // HostDisk is what a sandbox has of its host's disk.
@@ -74,8 +78,15 @@ type Start struct {
 
 // Step is one named part of a start.
 type Step struct {
-	Name string  `json:"name"`
-	MS   float64 `json:"ms"`
+	Name  string  `json:"name"`
+	MS    float64 `json:"ms"`
+	Error string  `json:"error,omitempty" doc:"an on_resume hook that failed"`
+}
+
+// Resumed is what a sandbox's agent did when its machine went on the last time.
+type Resumed struct {
+	At    time.Time `json:"at"`
+	Steps []Step    `json:"steps"`
 }
 
 // CreateSandbox asks for a sandbox.

@@ -26,6 +26,7 @@ type Config struct {
 	LogFormat      string // text, json
 	MemoryMB       int    // what all sandboxes may use together; 0: no limit
 	PrivateMB      int    // what one is reckoned to use; 0: its template's whole memory
+	ReserveMB      int    // what must stay available on the host when another one starts
 	MaxSandboxes   int    // 0: as many as there are user ids
 	PoolMax        int    // machines that wait ready; 0: none
 	PoolMemoryMB   int    // what they may use together
@@ -43,7 +44,7 @@ func defaults() Config {
 		Listen: "127.0.0.1:7070", Accelerator: "auto", Jail: "auto",
 		LogLevel: "info", LogFormat: "text",
 		UIDFirst: 700_000, UIDCount: 4096,
-		PoolMax: 8, PoolMemoryMB: 512,
+		PoolMax: 8, PoolMemoryMB: 512, ReserveMB: 512,
 	}
 }
 
@@ -66,6 +67,7 @@ func (c *Config) fields() []field {
 		{"log_format", text(&c.LogFormat)},
 		{"memory_mb", number(&c.MemoryMB)},
 		{"private_mb", number(&c.PrivateMB)},
+		{"reserve_mb", number(&c.ReserveMB)},
 		{"max_sandboxes", number(&c.MaxSandboxes)},
 		{"pool_max", number(&c.PoolMax)},
 		{"pool_memory_mb", number(&c.PoolMemoryMB)},
@@ -115,7 +117,7 @@ func (c Config) Validate() error {
 			return badConfig(choice.key, "%q is none of %s", choice.value, strings.Join(choice.of, ", "))
 		}
 	}
-	for key, n := range map[string]int{"memory_mb": c.MemoryMB, "private_mb": c.PrivateMB, "max_sandboxes": c.MaxSandboxes, "pool_max": c.PoolMax, "pool_memory_mb": c.PoolMemoryMB, "uid_count": c.UIDCount} {
+	for key, n := range map[string]int{"memory_mb": c.MemoryMB, "private_mb": c.PrivateMB, "reserve_mb": c.ReserveMB, "max_sandboxes": c.MaxSandboxes, "pool_max": c.PoolMax, "pool_memory_mb": c.PoolMemoryMB, "uid_count": c.UIDCount} {
 		if n < 0 {
 			return badConfig(key, "%d is negative", n)
 		}

@@ -95,18 +95,12 @@ func readCommands(r io.Reader) (names []string, err error) {
 }
 
 func (p *patient) memory(context.Context) (string, error) {
-	text, err := os.ReadFile("/proc/meminfo")
+	available, err := hostMemory()
 	if err != nil {
 		return "", err
 	}
-	var kb int
-	for line := range strings.Lines(string(text)) {
-		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &kb); err == nil {
-			break
-		}
-	}
-	found := fmt.Sprintf("%d MB available", kb>>10)
-	if kb>>10 < wantMemoryMB {
+	found := fmt.Sprintf("%d MB available", available>>20)
+	if available>>20 < wantMemoryMB {
 		return "", &warning{found, fmt.Sprintf("%d MB or more leave room for a few sandboxes", wantMemoryMB)}
 	}
 	return found, nil

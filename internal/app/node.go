@@ -118,9 +118,10 @@ func (n *Node) openServices(ctx context.Context) (err error) {
 		Templates: warmSnapshots{builds, n.builder, n.machines}, Memory: warmMemory{memory},
 		RunsDir: n.data.runs(), SavesDir: n.data.saves(), LogsDir: n.data.logs(),
 		Jail: n.machines.jail, UIDs: n.uids(),
-		Limits: sandbox.Limits{Sandboxes: n.cfg.MaxSandboxes, MemoryMB: n.cfg.MemoryMB, PrivateMB: n.cfg.PrivateMB},
-		Pool:   n.pool(ctx),
-		Log:    n.log, Observer: n.metrics,
+		Limits:     sandbox.Limits{Sandboxes: n.cfg.MaxSandboxes, MemoryMB: n.cfg.MemoryMB, PrivateMB: n.cfg.PrivateMB, ReserveMB: n.cfg.ReserveMB},
+		HostMemory: hostMemory,
+		Pool:       n.pool(ctx),
+		Log:        n.log, Observer: n.metrics,
 	})
 	if err != nil {
 		return err

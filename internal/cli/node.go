@@ -20,6 +20,7 @@ type configFlags struct {
 	AllowHost      []string `placeholder:"NAME" help:"Host name clients may call the server by, beside its address."`
 	MemoryMB       string   `name:"memory-mb" placeholder:"N" help:"Memory all sandboxes may use together [no limit]."`
 	PrivateMB      string   `name:"private-mb" placeholder:"N" help:"Memory one sandbox is reckoned to use [its template's]."`
+	ReserveMB      string   `name:"reserve-mb" placeholder:"N" help:"Memory that must stay available on the host when another sandbox starts [512]."`
 	MaxSandboxes   string   `placeholder:"N" help:"Sandboxes at one time [no limit]."`
 	PoolMax        string   `placeholder:"N" help:"Machines that wait ready; 0 for none [8]."`
 	PoolMemoryMB   string   `name:"pool-memory-mb" placeholder:"N" help:"Memory those may use together [512]."`
@@ -30,7 +31,7 @@ func (f configFlags) settings() Settings {
 		"config": f.Config, "data_dir": f.DataDir, "accelerator": f.Accelerator, "jail": f.Jail,
 		"mirror": f.Mirror, "security_mirror": f.SecurityMirror, "log_level": f.LogLevel, "log_format": f.LogFormat,
 		"listen": f.Listen, "allow_hosts": strings.Join(f.AllowHost, ","),
-		"memory_mb": f.MemoryMB, "private_mb": f.PrivateMB, "max_sandboxes": f.MaxSandboxes,
+		"memory_mb": f.MemoryMB, "private_mb": f.PrivateMB, "reserve_mb": f.ReserveMB, "max_sandboxes": f.MaxSandboxes,
 		"pool_max": f.PoolMax, "pool_memory_mb": f.PoolMemoryMB,
 	}
 	for key, value := range all {

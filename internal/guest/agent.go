@@ -68,6 +68,9 @@ func New(cfg Config) *Agent {
 	})
 	a.proc = proc.Runner{Env: cfg.Env, Cwd: cfg.Workspace, Reap: table, Groups: cfg.Groups, Adjust: victim}
 	a.resume = resume.System{Reseed: a.kernels.Reseed, Machine: cfg.Machine}
+	if cfg.Machine {
+		a.resume.Exec = a.proc.Exec
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	a.stop = cancel
 	a.running.Go(func() {
@@ -115,6 +118,9 @@ func (a *Agent) Resume(ctx context.Context, req guestproto.ResumeRequest) (guest
 	if err != nil {
 		a.cfg.Log.Error("resume", "error", err)
 		return report, err
+	}
+	if req.Slew {
+		return report, nil
 	}
 	a.cfg.Log.Info("resumed", "hostname", req.Hostname, "reseeded", req.Reseed, "ms", report.Milliseconds())
 	return report, nil

@@ -119,6 +119,9 @@ type ResumeRequest struct {
 	Hostname string `json:"hostname,omitempty"`
 	// MachineID, 32 hex digits, is set where another machine begins: Stats count from there.
 	MachineID string `json:"machine_id,omitempty"`
+	// Slew turns the clock to WallClockNS bit by bit where it is off by little, and
+	// nothing else is done: the machine has not stood still.
+	Slew bool `json:"slew,omitempty"`
 }
 
 // ResumeReport says what was done and how long each step took.
@@ -136,8 +139,9 @@ func (r ResumeReport) Milliseconds() (sum float64) {
 
 // Step is one named, timed step.
 type Step struct {
-	Name string  `json:"name"`
-	MS   float64 `json:"ms"`
+	Name  string  `json:"name"`
+	MS    float64 `json:"ms"`
+	Error string  `json:"error,omitempty"` // of one whose failure is not everything's
 }
 
 // Stats is the guest's own view of its resources, in bytes and seconds.

@@ -40,6 +40,9 @@ func (s *Service) admitMachine(l *live) error {
 // admitMemory counts l's memory in, or says sandbox.capacity.
 func (s *Service) admitMemory(l *live, templateMB int) error {
 	need := s.cfg.Limits.privateMB(templateMB)
+	if err := s.checkHost(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.checkMemoryLocked(need); err != nil {
@@ -92,6 +95,24 @@ func (s *Service) checkMemoryLocked(need int) error {
 		return s.fullLocked(fmt.Sprintf("another sandbox needs %d MB, and %d of %d MB are taken", need, used, limit))
 	}
 	return nil
+}
+
+// checkHost looks at the memory that the host really has.
+func (s *Service) checkHost() error {
+	if s.cfg.HostMemory == nil {
+		return nil
+	}
+	available, err := s.cfg.HostMemory()
+	if err != nil {
+		return fmt.Errorf("look at the host's memory: %w", err)
+	}
+	need, has := s.cfg.Limits.ReserveMB+readyMB, int(available>>20)
+	if has >= need {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fullLocked(fmt.Sprintf("the host has %d MB of memory available, and another sandbox needs %d with what is kept back", has, need))
 }
 
 func (l Limits) privateMB(templateMB int) int {

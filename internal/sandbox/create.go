@@ -150,7 +150,7 @@ func (b *birth) run(ctx context.Context, find func(context.Context) (source, err
 
 // reserve takes room on the node and makes sure of what the machine starts from.
 func (b *birth) reserve(ctx context.Context, find func(context.Context) (source, error)) (source, error) {
-	if err := b.s.admit(b.l); err != nil {
+	if err := b.s.withRoom(ctx, func() error { return b.s.admit(b.l) }); err != nil {
 		return source{}, err
 	}
 	b.onUndo(b.forget)
@@ -159,7 +159,7 @@ func (b *birth) reserve(ctx context.Context, find func(context.Context) (source,
 	if err != nil {
 		return source{}, err
 	}
-	if err := b.s.admitMemory(b.l, src.warm.MemoryMB); err != nil {
+	if err := b.s.withRoom(ctx, func() error { return b.s.admitMemory(b.l, src.warm.MemoryMB) }); err != nil {
 		return source{}, err
 	}
 	b.record.WarmKey, b.record.CPU, b.record.MemoryMB = src.warm.Key, src.warm.CPUs, src.warm.MemoryMB

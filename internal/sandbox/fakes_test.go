@@ -394,8 +394,9 @@ func (m *machine) Close(context.Context) error {
 	}
 	return err
 }
-func (m *machine) Done() <-chan struct{} { return m.done }
-func (m *machine) Failure() string       { <-m.done; return m.why }
+func (m *machine) ChangedBytes(context.Context) (int64, error) { return 4096, nil }
+func (m *machine) Done() <-chan struct{}                       { return m.done }
+func (m *machine) Failure() string                             { <-m.done; return m.why }
 
 // guest answers with what a test puts into it.
 type guest struct {

@@ -145,7 +145,7 @@ func (s *Service) wake(ctx context.Context, l *live, record panda.Sandbox, boot 
 	if err != nil {
 		return err
 	}
-	if err := s.admitAgain(l, src.warm.MemoryMB); err != nil {
+	if err := s.withRoom(ctx, func() error { return s.admitAgain(l, src.warm.MemoryMB) }); err != nil {
 		return err
 	}
 	b.onUndo(func(context.Context) error { s.vacate(l); return nil })

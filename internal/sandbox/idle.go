@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"pandastack/internal/guestproto"
 	"pandastack/internal/panda"
 )
 
@@ -80,22 +79,16 @@ func (s *Service) lookIdle(l *live) {
 }
 
 func (s *Service) stillIdle(l *live) bool {
+	if !s.atRest(context.Background(), l) {
+		l.use.touch()
+		return false
+	}
 	in, moving, err := s.session(l.id)
 	if moving != nil || err != nil {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(in.ended, usageTime)
 	defer cancel()
-	kernels, err := in.guest.Kernels(ctx)
-	if err != nil {
-		return false // one that is too busy to answer is not idle
-	}
-	for _, k := range kernels {
-		if k.State == guestproto.KernelBusy {
-			l.use.touch()
-			return false
-		}
-	}
 	stats, err := in.guest.Stats(ctx)
 	if err != nil {
 		return false

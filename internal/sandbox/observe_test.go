@@ -78,10 +78,10 @@ func TestObserverHearsWhatHappens(t *testing.T) {
 			t.Errorf("not told of %q: %v", what, observer.all)
 		}
 	}
-	if usage, err := n.svc.Usage(t.Context(), sb.ID); usage != nil || err != nil {
+	if usage, _, err := n.svc.Look(t.Context(), sb.ID); usage != nil || err != nil {
 		t.Errorf("usage of a failed sandbox: %+v, %v", usage, err)
 	}
-	if _, err := n.svc.Usage(t.Context(), "nope"); panda.CodeOf(err) != api.CodeSandboxNotFound {
+	if _, _, err := n.svc.Look(t.Context(), "nope"); panda.CodeOf(err) != api.CodeSandboxNotFound {
 		t.Errorf("usage of none: %v", err)
 	}
 }
@@ -93,8 +93,8 @@ func (g *guest) Stats(context.Context) (guestproto.Stats, error) {
 func TestUsageOfARunningSandbox(t *testing.T) {
 	n := newNode(t)
 	sb := n.create()
-	usage, err := n.svc.Usage(t.Context(), sb.ID)
-	if err != nil || usage == nil || usage.Network != "none" || usage.Disk.HostBytes == 0 || usage.Guest.MemoryTotalBytes != 2 {
+	usage, resumed, err := n.svc.Look(t.Context(), sb.ID)
+	if err != nil || usage == nil || usage.Network != "none" || usage.Disk.HostBytes == 0 || usage.Guest.MemoryTotalBytes != 2 || usage.Memory.GuestChangedBytes == 0 || resumed == nil {
 		t.Errorf("got %+v, %v", usage, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -362,5 +363,39 @@ func TestWhatHappensAtTheEndOfItsTime(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
 		n.remove(slept, ttl)
+	})
+}
+
+func TestAFullNodeHibernatesWhatIsIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var available atomic.Int64
+		available.Store(1 << 40)
+		n := newNode(t, func(c *Config) {
+			c.Limits = Limits{Sandboxes: 3, ReserveMB: 100}
+			c.HostMemory = func() (int64, error) { return available.Load(), nil }
+		})
+		oldest, cell, young := n.create().ID, n.create().ID, ""
+		n.machine(cell).guest.busy = true
+		time.Sleep(2 * time.Minute)
+		young = n.create().ID
+		fourth := n.create().ID
+		for id, want := range map[string]panda.Status{oldest: panda.Hibernated, cell: panda.Running, young: panda.Running, fourth: panda.Running} {
+			if got := n.get(id).Status; got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		}
+		_, err := n.svc.Create(t.Context(), api.CreateSandbox{}) // nobody is idle for long enough
+		var known *panda.Error
+		if !errors.As(err, &known) || known.Code != api.CodeSandboxCapacity || known.RetryAfter == 0 {
+			t.Errorf("a fifth: %v, want sandbox.capacity with a time to wait", err)
+		}
+		if err := n.svc.Delete(t.Context(), young); err != nil {
+			t.Error(err)
+		}
+		available.Store(150 << 20)
+		if _, err := n.svc.Create(t.Context(), api.CreateSandbox{}); panda.CodeOf(err) != api.CodeSandboxCapacity || !strings.Contains(err.Error(), "150 MB") {
+			t.Errorf("on a host that is short of memory: %v", err)
+		}
+		n.remove(oldest, cell, fourth)
 	})
 }

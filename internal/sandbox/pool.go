@@ -190,6 +190,9 @@ func (s *Service) nextWanted(ctx context.Context) string {
 }
 
 func (s *Service) fillOne(ctx context.Context, name string) error {
+	if err := s.checkHost(); err != nil {
+		return err
+	}
 	began := time.Now()
 	r, err := s.makeReady(ctx, name)
 	s.mu.Lock()

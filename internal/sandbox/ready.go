@@ -139,7 +139,7 @@ func (b *birth) take(ctx context.Context, r *ready) error {
 		b.stuck = err != nil
 		return err
 	})
-	if err := b.s.admitReady(b.l, r.warm.MemoryMB); err != nil {
+	if err := b.s.withRoom(ctx, func() error { return b.s.admitReady(b.l, r.warm.MemoryMB) }); err != nil {
 		return err
 	}
 	rec := &b.record

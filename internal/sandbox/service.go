@@ -69,6 +69,12 @@ type Limits struct {
 	// or as its template's whole memory where that is 0. 0: no limit.
 	MemoryMB  int
 	PrivateMB int
+	// ReserveMB is what must stay available on the host when another machine starts;
+	// it is looked at where Config.HostMemory is given.
+	ReserveMB int
+	// SpareIdle is for how long nobody must have used a sandbox for it to hibernate
+	// when the node is full; 0: a minute.
+	SpareIdle time.Duration
 
 	StreamBytes int   // of a cell's stdout, and of its stderr, in an answer that asks for no other; 0: 64 KiB
 	ResultBytes int64 // of a cell's results together; 0: 64 MiB
@@ -89,7 +95,9 @@ type Config struct {
 	Jail   func(ctx context.Context) (shim.Jail, error)
 	UIDs   UIDs
 	Limits Limits
-	Pool   Pool
+	// HostMemory gives what the host has available, in bytes; nil: it is not looked at.
+	HostMemory func() (int64, error)
+	Pool       Pool
 	// EndOnClose deletes all sandboxes in Close. Otherwise they go on without
 	// the server, and the next one's Start finds them again.
 	EndOnClose bool
@@ -116,7 +124,7 @@ func (c *Config) Validate() error {
 	require(c.Jail != nil, "Jail is missing")
 	require(c.UIDs.Count >= 0 && (c.UIDs.Count == 0 || c.UIDs.First > 0), "UIDs must not start at root")
 	require(c.Pool.Max >= 0 && c.Pool.MemoryMB >= 0, "Pool must not be negative")
-	require(c.Limits.Sandboxes >= 0 && c.Limits.MemoryMB >= 0 && c.Limits.PrivateMB >= 0, "Limits must not be negative")
+	require(c.Limits.Sandboxes >= 0 && c.Limits.MemoryMB >= 0 && c.Limits.PrivateMB >= 0 && c.Limits.ReserveMB >= 0, "Limits must not be negative")
 	require(c.Limits.StreamBytes >= 0 && c.Limits.ResultBytes >= 0 && c.Limits.ExecBytes >= 0, "Limits must not be negative")
 	return errors.Join(errs...)
 }
@@ -212,6 +220,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.ResultBytes == 0 {
 		l.ResultBytes = 64 << 20
+	}
+	if l.SpareIdle == 0 {
+		l.SpareIdle = time.Minute
 	}
 	if l.ExecBytes == 0 {
 		l.ExecBytes = 8 << 20

@@ -14,43 +14,68 @@ import (
 	"pandastack/api"
 	"pandastack/internal/guestproto"
 	"pandastack/internal/panda"
+	"pandastack/internal/shim"
 )
 
 // usageTime is how long a guest may take to say what it uses. One that is busy
 // must not keep its owner from seeing what the host knows.
 const usageTime = 2 * time.Second
 
-// Usage looks at what a running sandbox uses; nil for one that does not run.
-func (s *Service) Usage(ctx context.Context, id string) (*api.Usage, error) {
+// Look tells what a running sandbox uses, and what was renewed when its machine went
+// on; both are nil for one that does not run.
+func (s *Service) Look(ctx context.Context, id string) (*api.Usage, *api.Resumed, error) {
 	in, moving, err := s.session(id)
 	if moving != nil || err != nil && panda.CodeOf(err) != api.CodeSandboxNotFound {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	usage := &api.Usage{Network: "none"}
 	if usage.Disk.HostBytes, err = allocated(in.disk()); err != nil {
-		return nil, fmt.Errorf("usage of sandbox %s: %w", id, err)
+		return nil, nil, fmt.Errorf("usage of sandbox %s: %w", id, err)
 	}
 	bound, cancel := context.WithTimeout(ctx, usageTime)
 	defer cancel()
 	state, err := in.machine.State(bound)
 	if err != nil {
-		return usage, nil // it is ending, and its next call says so
+		return usage, nil, nil // it is ending, and its next call says so
 	}
-	for _, pid := range []int{state.ShimPID, state.VMMPID} {
-		n, err := private(pid)
-		if err != nil {
-			return nil, fmt.Errorf("usage of sandbox %s: %w", id, err)
-		}
-		usage.Memory.HostPrivateBytes += n
+	if usage.Memory, err = hostMemory(state); err != nil {
+		return nil, nil, fmt.Errorf("usage of sandbox %s: %w", id, err)
+	}
+	if n, err := in.machine.ChangedBytes(bound); err == nil {
+		usage.Memory.GuestChangedBytes = n
 	}
 	if stats, err := in.guest.Stats(bound); err == nil {
 		usage.Guest = guestUsage(stats)
 	}
-	return usage, nil
+	return usage, resumed(state), nil
 }
+
+func hostMemory(state shim.State) (m api.HostMemory, err error) {
+	for _, pid := range []int{state.ShimPID, state.VMMPID} {
+		private, shared, err := memoryOf(pid)
+		if err != nil {
+			return m, err
+		}
+		m.HostPrivateBytes += private
+		m.HostSharedBytes += shared
+	}
+	return m, nil
+}
+
+func resumed(state shim.State) *api.Resumed {
+	out := &api.Resumed{At: state.Resumed.UTC(), Steps: []api.Step{}}
+	for _, step := range state.Report.Steps[:min(len(state.Report.Steps), maxSteps)] {
+		step.Name, step.Error = shorten(step.Name, 128), shorten(step.Error, 256)
+		out.Steps = append(out.Steps, api.Step(step))
+	}
+	return out
+}
+
+// maxSteps of a resume are told of; a guest may name as many as it likes.
+const maxSteps = 64
 
 // guestUsage keeps a guest's figures from making no sense.
 func guestUsage(s guestproto.Stats) *api.GuestUsage {
@@ -72,28 +97,31 @@ func allocated(path string) (int64, error) {
 	return info.Blocks * 512, err
 }
 
-// private is the memory that only this process has: its anonymous pages, also
+// memoryOf gives the memory that only this process has: its anonymous pages, also
 // those that it wrote over shared ones, in memory or swapped out. "Private" of
 // the kernel would count a template's pages to the only sandbox that uses them.
-// A process that is gone has none, and neither has one that may not be looked at.
-func private(pid int) (int64, error) {
+// What else is resident is shared. A process that is gone has none, and neither has
+// one that may not be looked at.
+func memoryOf(pid int) (private, shared int64, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH), errors.Is(err, fs.ErrPermission):
-		return 0, nil
+		return 0, 0, nil
 	case err != nil:
-		return 0, err
+		return 0, 0, err
 	}
-	var kB int64
+	kB := map[string]int64{}
 	for line := range bytes.Lines(text) {
 		f := bytes.Fields(line)
-		if len(f) > 1 && (string(f[0]) == "Anonymous:" || string(f[0]) == "Swap:") {
-			n, err := strconv.ParseInt(string(f[1]), 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("smaps_rollup: %w", err)
+		if len(f) < 2 {
+			continue
+		}
+		switch name := string(f[0]); name {
+		case "Rss:", "Anonymous:", "Swap:":
+			if kB[name], err = strconv.ParseInt(string(f[1]), 10, 64); err != nil {
+				return 0, 0, fmt.Errorf("smaps_rollup: %w", err)
 			}
-			kB += n
 		}
 	}
-	return kB << 10, nil
+	return (kB["Anonymous:"] + kB["Swap:"]) << 10, (kB["Rss:"] - kB["Anonymous:"]) << 10, nil
 }

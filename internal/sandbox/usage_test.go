@@ -18,7 +18,7 @@ func TestGuestUsageMakesSense(t *testing.T) {
 }
 
 func TestPrivateMemory(t *testing.T) {
-	before, err := private(os.Getpid())
+	before, _, err := memoryOf(os.Getpid())
 	if err != nil || before == 0 {
 		t.Fatalf("%d, %v", before, err)
 	}
@@ -27,11 +27,11 @@ func TestPrivateMemory(t *testing.T) {
 	for i := range block {
 		block[i] = 1 // a page counts once it was written
 	}
-	after, err := private(os.Getpid())
+	after, _, err := memoryOf(os.Getpid())
 	if err != nil || after-before < more/2 {
 		t.Errorf("%d bytes more after writing %d, %v", after-before, len(block), err)
 	}
-	if n, err := private(1 << 22); n != 0 || err != nil {
+	if n, _, err := memoryOf(1 << 22); n != 0 || err != nil {
 		t.Errorf("a process that is gone: %d, %v", n, err)
 	}
 }

@@ -113,6 +113,11 @@ func (c *Client) Capture(ctx context.Context, req CaptureRequest) (got Capture, 
 	return got, c.call(ctx, http.MethodPost, "/capture", req, &got)
 }
 
+// ChangedBytes counts the pages of the guest's memory that are its own.
+func (c *Client) ChangedBytes(ctx context.Context) (n int64, err error) {
+	return n, c.call(ctx, http.MethodGet, "/changed", nil, &n)
+}
+
 // Close ends the VMM and the shim and returns when both are gone.
 func (c *Client) Close(ctx context.Context) error {
 	err := c.call(ctx, http.MethodPost, "/close", nil, nil)

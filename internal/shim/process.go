@@ -137,6 +137,7 @@ func (p *process) start(ctx context.Context) {
 	}
 	p.state.Phase = PhaseRunning
 	go p.watch(p.machine)
+	go p.keepTime(p.machine)
 }
 
 func (p *process) watch(m vmm.Machine) {
@@ -199,6 +200,7 @@ func (p *process) tryStart(ctx context.Context) (err error) {
 	p.state.Key, p.state.Lowest = key, p.spec.Lowest
 	p.machine, p.guest, p.memory = m, guest, inputs.keepMemory()
 	p.state.VMMPID, p.state.Hello, p.state.Report, p.state.Steps = m.PID(), hello, report, steps.steps
+	p.state.Resumed = time.Now()
 	p.state.Isolated, p.state.Accel = spec.Jail.Enabled, spec.Accelerator
 	return nil
 }

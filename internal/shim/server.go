@@ -23,6 +23,7 @@ import (
 //	POST /cont             guestproto.ResumeRequest -> guestproto.ResumeReport
 //	POST /save             saveRequest -> State
 //	POST /capture          CaptureRequest -> Capture
+//	GET  /changed          bytes
 //	POST /close            State; the process then ends
 const guestPrefix = "/guest"
 
@@ -47,6 +48,7 @@ func (p *process) handler() http.Handler {
 	mux.HandleFunc("POST /cont", handle(p.cont))
 	mux.HandleFunc("POST /save", handle(p.save))
 	mux.HandleFunc("POST /capture", handle(p.capture))
+	mux.HandleFunc("GET /changed", handle(p.changed))
 	mux.HandleFunc("POST /close", p.serveClose)
 	mux.Handle(guestPrefix+"/", http.StripPrefix(guestPrefix, http.HandlerFunc(p.serveGuest)))
 	return mux
@@ -175,7 +177,7 @@ func (p *process) goOn(ctx context.Context, req guestproto.ResumeRequest) (guest
 	report, err := p.guest.Resume(ctx, req)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.state.Report = report
+	p.state.Report, p.state.Resumed = report, time.Now()
 	return report, err
 }
 

@@ -79,6 +79,7 @@ type State struct {
 	Steps    []guestproto.Step       `json:"steps"` // of the start
 	Hello    guestproto.Hello        `json:"hello"`
 	Report   guestproto.ResumeReport `json:"report"`
+	Resumed  time.Time               `json:"resumed"` // when Report was made
 	Failure  string                  `json:"failure"` // why Phase is ended
 	Key      string                  `json:"key"`     // compatibility key (design §4.3), JSON
 	Lowest   string                  `json:"lowest"`  // Spec.Lowest
@@ -102,6 +103,8 @@ type Machine interface {
 	// CaptureRequest. On error the machine goes on as before and nothing is left
 	// in req.Dir.
 	Capture(ctx context.Context, req CaptureRequest) (Capture, error)
+	// ChangedBytes is how much of the guest's memory is its own.
+	ChangedBytes(ctx context.Context) (int64, error)
 	// Close ends the VMM and the shim and returns when both are gone. The run
 	// folder stays. It is fine on one that ended.
 	Close(ctx context.Context) error

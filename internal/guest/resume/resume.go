@@ -23,6 +23,8 @@ type System struct {
 	// Machine is false where the agent is an ordinary process: it then leaves
 	// the clock, the kernel's randomness and the names alone.
 	Machine bool
+	// Exec runs the hooks; nil runs none.
+	Exec Exec
 }
 
 const minSeed = 32
@@ -40,7 +42,7 @@ func (s System) Resume(ctx context.Context, req guestproto.ResumeRequest) (guest
 		needed bool
 		do     func() error
 	}{
-		{"clock", s.Machine && req.WallClockNS != 0, func() error { return setClock(req.WallClockNS) }},
+		{"clock", s.Machine && req.WallClockNS != 0, func() error { return setClock(req.WallClockNS, req.Slew) }},
 		{"entropy", s.Machine && req.Reseed, func() error { return addEntropy(req.Seed) }},
 		{"machine-id", s.Machine && req.MachineID != "", func() error { return setMachineID(req.MachineID) }},
 		{"hostname", s.Machine && req.Hostname != "", func() error { return setHostname(req.Hostname) }},
@@ -54,8 +56,10 @@ func (s System) Resume(ctx context.Context, req guestproto.ResumeRequest) (guest
 		if err := step.do(); err != nil {
 			return r, fmt.Errorf("resume: %s: %w", step.name, err)
 		}
-		ms := float64(time.Since(begun).Microseconds()) / 1000
-		r.Steps = append(r.Steps, guestproto.Step{Name: step.name, MS: ms})
+		r.Steps = append(r.Steps, guestproto.Step{Name: step.name, MS: milliseconds(begun)})
+	}
+	if s.Exec != nil && !req.Slew {
+		r.Steps = append(r.Steps, s.hooks(ctx, HooksDir, req.Reseed)...)
 	}
 	return r, nil
 }
@@ -76,7 +80,15 @@ func check(req guestproto.ResumeRequest) error {
 	return nil
 }
 
-func setClock(ns int64) error {
+// slewLimit is what can be made good bit by bit: the kernel turns a clock by half a
+// millisecond a second.
+const slewLimit = 100 * time.Millisecond
+
+func setClock(ns int64, slew bool) error {
+	if off := time.Unix(0, ns).Sub(time.Now()); slew && off.Abs() < slewLimit {
+		_, err := unix.Adjtimex(&unix.Timex{Modes: unix.ADJ_OFFSET_SINGLESHOT, Offset: off.Microseconds()})
+		return os.NewSyscallError("adjtimex", err)
+	}
 	ts := unix.NsecToTimespec(ns)
 	return os.NewSyscallError("clock_settime", unix.ClockSettime(unix.CLOCK_REALTIME, &ts))
 }

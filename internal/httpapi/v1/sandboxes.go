@@ -71,7 +71,7 @@ func (h *handlers) getSandbox(ctx context.Context, id string) (api.Sandbox, erro
 		return api.Sandbox{}, err
 	}
 	out := wireSandbox(box)
-	if out.Usage, err = h.Sandboxes.Usage(ctx, id); err != nil {
+	if out.Usage, out.Resumed, err = h.Sandboxes.Look(ctx, id); err != nil {
 		return api.Sandbox{}, err
 	}
 	return out, nil
