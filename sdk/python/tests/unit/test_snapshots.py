@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from typing import Any
 
 import pytest
@@ -11,18 +12,12 @@ from pandastack import CapacityError, ConflictError, CreateRetryEvent, NotFoundE
 from tests.flavours import Flavour
 from tests.unit.wire_server import WireServer, answer
 
-BOX = {
-    "id": "s1",
-    "template": "base",
-    "status": "running",
-    "cpu": 2,
-    "memory_mb": 256,
-    "metadata": {"a": "1"},
-}
+BOX = {"id": "s1", "template": "base", "status": "running", "cpu": 2, "memory_mb": 256}
 CHILD = {**BOX, "id": "s2", "fork_parent_id": "s1", "fork_tree_id": "t1"}
 SNAPSHOT = {
     "id": "n1", "name": "ready", "sandbox_id": "s1", "template": "base", "created_at": "2026-01-02T03:04:05Z",
-    "cpu": 1, "memory_mb": 512, "metadata": {}, "memory_bytes": 7, "disk_bytes": 8, "pause_ms": 9.5, "total_ms": 20,
+    "cpu": 1, "memory_mb": 512, "metadata": {}, "memory_bytes": 7, "disk_bytes": 8, "pause_ms": 9.5,
+    "total_ms": 20,
 }  # fmt: skip
 PATH = "/v1/sandboxes/s1"
 
@@ -56,11 +51,7 @@ def test_what_was_lost(flavour: Flavour, wire: WireServer, sandbox: Any) -> None
     assert (sandbox.start.kind, sandbox.start.lost) == ("booted", "memory")
 
 
-def test_memory_may_take_longer_to_write_than_a_call_may_be_silent(
-    flavour: Flavour, wire: WireServer
-) -> None:
-    import time
-
+def test_memory_may_take_longer_than_a_call_may_be_silent(flavour: Flavour, wire: WireServer) -> None:
     def late(connection: Any) -> None:
         time.sleep(0.5)
         connection.sendall(answer(200, {**BOX, "status": "hibernated"}))
