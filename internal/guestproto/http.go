@@ -24,7 +24,7 @@ import (
 //	POST   /kernels/{id}/interrupt
 //	POST   /kernels/{id}/execute         ExecuteRequest -> lines of Event
 //	GET    /executions/{id}/events       ?after=N -> lines of Event; &follow=false ends with what there is
-//	POST   /exec                         ExecRequest -> lines of ExecEvent
+//	POST   /exec                         ExecRequest -> lines of ExecEvent; with ?raw=1 data follows its line
 //	GET    /file                         ?path= -> raw body; its FileInfo in a header
 //	PUT    /file                         ?path=&mode=&nosync= raw body -> FileInfo
 //	GET    /dir                          ?path= -> []FileInfo
