@@ -222,7 +222,7 @@ func (c *Client) Replay(ctx context.Context, execution string, after int64, sink
 
 // Exec implements Guest.
 func (c *Client) Exec(ctx context.Context, req ExecRequest, sink func(ExecEvent) error) error {
-	resp, err := c.sendJSON(ctx, "POST", "/exec", req)
+	resp, err := c.sendJSON(ctx, "POST", "/exec?raw=1", req)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,11 @@ var ErrBroken = errors.New("the stream to the guest broke")
 // it was the last. It closes body.
 func eachLine(body io.ReadCloser, f func(line []byte) (last bool, err error)) error {
 	defer func() { _ = body.Close() }()
-	r := bufio.NewReaderSize(body, 32<<10)
+	return linesOf(bufio.NewReaderSize(body, 32<<10), f)
+}
+
+// linesOf is eachLine for a reader from which f may take what follows a line.
+func linesOf(r *bufio.Reader, f func(line []byte) (last bool, err error)) error {
 	var long []byte
 	for {
 		part, err := r.ReadSlice('\n')
@@ -172,31 +176,48 @@ func encode(v any) (json.RawMessage, error) {
 
 // followExec hands a stream of process events to sink.
 func followExec(body io.ReadCloser, sink func(ExecEvent) error) error {
-	return eachLine(body, func(line []byte) (bool, error) {
-		e, err := decodeExec(line)
+	defer func() { _ = body.Close() }()
+	r := bufio.NewReaderSize(body, maxRaw+4<<10)
+	return linesOf(r, func(line []byte) (bool, error) {
+		e, raw, err := decodeExec(line)
 		if err != nil {
 			return false, err
+		}
+		if raw > 0 {
+			e.Data = make([]byte, raw)
+			if _, err := io.ReadFull(r, e.Data); err != nil {
+				return false, fmt.Errorf("%w: %w", ErrBroken, err)
+			}
 		}
 		return e.Type == ExecExit, sink(e)
 	})
 }
 
-func decodeExec(line []byte) (ExecEvent, error) {
-	var e struct {
-		ExecEvent
-		Failed *Error `json:"failed"`
+// execLine is an event of a process as it travels. With raw its data follows the line as it
+// is: base64 in JSON would cost an emulated guest most of its time.
+type execLine struct {
+	ExecEvent
+	Raw    int    `json:"raw,omitempty"`
+	Failed *Error `json:"failed,omitempty"`
+}
+
+// maxRaw bounds the data of one event.
+const maxRaw = 64 << 10
+
+// decodeExec reads one line, and how many bytes of data follow it.
+func decodeExec(line []byte) (e ExecEvent, raw int, err error) {
+	var l execLine
+	if err := json.Unmarshal(line, &l); err != nil {
+		return e, 0, fmt.Errorf("guest process event: %w", err)
 	}
-	if err := json.Unmarshal(line, &e); err != nil {
-		return ExecEvent{}, fmt.Errorf("guest process event: %w", err)
-	}
-	if e.Failed != nil {
-		return ExecEvent{}, checkError(*e.Failed)
+	if l.Failed != nil {
+		return e, 0, checkError(*l.Failed)
 	}
 	switch {
-	case e.Type == ExecStdout || e.Type == ExecStderr:
-		return ExecEvent{Type: e.Type, Data: e.Data}, nil
-	case e.Type == ExecExit && len(e.Signal) < 32 && e.DurationMS >= 0:
-		return e.ExecEvent, nil
+	case (l.Type == ExecStdout || l.Type == ExecStderr) && l.Raw >= 0 && l.Raw <= maxRaw:
+		return ExecEvent{Type: l.Type, Data: l.Data}, l.Raw, nil
+	case l.Type == ExecExit && len(l.Signal) < 32 && l.DurationMS >= 0 && l.Raw == 0:
+		return l.ExecEvent, 0, nil
 	}
-	return ExecEvent{}, fmt.Errorf("guest process event: bad event of type %.40q", e.Type)
+	return e, 0, fmt.Errorf("guest process event: bad event of type %.40q", l.Type)
 }

@@ -167,6 +167,7 @@ func (h *handler) exec(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	l := newLines(w)
+	l.raw = r.URL.Query().Get("raw") == "1"
 	return l.finish(h.g.Exec(r.Context(), req, l.execEvent))
 }
 
@@ -224,6 +225,7 @@ type lines struct {
 	buf   []byte
 	begun bool
 	over  bool
+	raw   bool        // a process's output follows its line
 	timer *time.Timer // armed while something waits
 }
 
@@ -237,13 +239,17 @@ func (l *lines) event(e Event) error {
 }
 
 func (l *lines) execEvent(e ExecEvent) error {
-	b, err := json.Marshal(e)
+	var raw []byte
+	if l.raw && len(e.Data) <= maxRaw {
+		raw, e.Data = e.Data, nil
+	}
+	b, err := json.Marshal(execLine{ExecEvent: e, Raw: len(raw)})
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.buf = append(append(l.buf[:0], b...), '\n')
+	l.buf = append(append(append(l.buf[:0], b...), '\n'), raw...)
 	return l.sendLocked(e.Type != ExecExit)
 }
 

@@ -31,7 +31,7 @@ import (
 //	POST   /executions/{id}/cancel
 //	POST   /executions/{id}/input        inputBody
 //	GET    /executions/{id}/events       ?after=N -> lines of Event; &follow=false ends with what there is
-//	POST   /exec                         ExecRequest -> lines of ExecEvent
+//	POST   /exec                         ExecRequest -> lines of ExecEvent; with ?raw=1 data follows its line
 //	GET    /file                         ?path= -> raw body; its FileInfo in a header
 //	PUT    /file                         ?path=&mode=&nosync= raw body -> FileInfo
 //	GET    /dir                          ?path= -> []FileInfo

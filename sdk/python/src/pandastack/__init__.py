@@ -13,6 +13,7 @@ from ._async.context import AsyncCodeContext
 from ._async.filesystem import AsyncSandboxFilesystem
 from ._async.processes import AsyncSandboxCommands
 from ._async.sandbox import AsyncSandbox
+from ._async.snapshots import AsyncSnapshots
 from ._create_retry import CreateRetryEvent
 from ._models import (
     ExecChunk,
@@ -28,11 +29,13 @@ from ._models import (
     Version,
 )
 from ._results import CellError, Execution, Result, TruncatedStream, Truncation
+from ._snapshots import Promotion, Snapshot, SnapshotId
 from ._sync.client import Client, get_default_client, set_default_client
 from ._sync.context import CodeContext
 from ._sync.filesystem import SandboxFilesystem
 from ._sync.processes import SandboxCommands
 from ._sync.sandbox import Sandbox
+from ._sync.snapshots import Snapshots
 from ._version import __version__
 from .exceptions import (
     APIConnectionError,
@@ -62,6 +65,7 @@ __all__ = [
     "AsyncSandbox",
     "AsyncSandboxCommands",
     "AsyncSandboxFilesystem",
+    "AsyncSnapshots",
     "AuthError",
     "BadRequestError",
     "CapacityError",
@@ -86,6 +90,7 @@ __all__ = [
     "NotFoundError",
     "NotOfferedError",
     "PandastackError",
+    "Promotion",
     "Result",
     "Sandbox",
     "SandboxCommands",
@@ -93,6 +98,9 @@ __all__ = [
     "SandboxFilesystem",
     "SandboxTimeout",
     "ServerError",
+    "Snapshot",
+    "SnapshotId",
+    "Snapshots",
     "Start",
     "Step",
     "StreamedResult",

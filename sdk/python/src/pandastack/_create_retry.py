@@ -56,6 +56,7 @@ class CreateRetry:
     """One create's attempts within `budget` seconds."""
 
     budget: float
+    path: str = "/sandboxes"
     listener: Optional[OnCreateRetry] = None
     attempt: int = 0
     started: float = field(default_factory=time.monotonic)
@@ -69,7 +70,7 @@ class CreateRetry:
         self.attempt += 1
         event = CreateRetryEvent(
             method="POST",
-            path="/v1/sandboxes",
+            path=f"/v1{self.path}",
             attempt=self.attempt,
             status_code=error.status or 0,
             error=error.message,

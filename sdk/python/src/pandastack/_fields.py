@@ -50,6 +50,9 @@ class Fields:
     def items(self, name: str, parse: Callable[[object], T]) -> list[T]:
         return [parse(item) for item in self._get(name, (list,), [])]
 
+    def item(self, name: str, parse: Callable[[object], T]) -> T:
+        return parse(self._get(name, (dict,), None))
+
     def optional(self, name: str, parse: Callable[[object], T]) -> Optional[T]:
         value = self._data.get(name)
         return None if value is None else parse(value)

@@ -27,18 +27,26 @@ class Step:
 
 @dataclass(frozen=True)
 class Start:
-    """How a sandbox came to life: ``ready`` (was waiting), ``restored`` (from a snapshot) or ``booted``."""
+    """How a sandbox came to life: ``ready`` (was waiting), ``restored`` (from a snapshot) or ``booted``.
+
+    Attributes:
+        lost: ``memory`` where it was running before and only its files were left, else "".
+    """
 
     kind: str = ""
     total_ms: float = 0.0
     steps: list[Step] = field(default_factory=list)
+    lost: str = ""
 
     @classmethod
     def from_dict(cls, data: object) -> Start:
         """Reads the server's JSON."""
         fields = Fields(data, "a start")
         return cls(
-            fields.text("kind", ""), fields.number("total_ms", 0), fields.items("steps", Step.from_dict)
+            fields.text("kind", ""),
+            fields.number("total_ms", 0),
+            fields.items("steps", Step.from_dict),
+            fields.text("lost", ""),
         )
 
 
@@ -47,7 +55,7 @@ class SandboxInfo:
     """What the server says of a sandbox.
 
     Attributes:
-        status: ``creating``, ``running``, ``stopping``, ``failed``, …
+        status: ``creating``, ``running``, ``paused``, ``hibernated``, ``stopping``, ``failed``, …
         created_at: RFC 3339, UTC.
         ttl_seconds: Seconds of life after creation; 0 until deleted.
         expires_at: RFC 3339, or "" where nothing ends it.
@@ -55,6 +63,9 @@ class SandboxInfo:
         isolation: ``hardware-vm``, ``emulated-vm+jail`` or ``emulated-vm``.
         accelerator: ``kvm`` or ``tcg``.
         start: How it came to life, in milliseconds for each step.
+        from_snapshot: Id of the snapshot it was made from, else "".
+        fork_parent_id: Id of the sandbox it is a copy of, else "".
+        fork_tree_id: Which it has in common with the copies made by the same call, else "".
         failure: Why the status is ``failed``.
     """
 
@@ -74,6 +85,8 @@ class SandboxInfo:
     boot_ms: int = 0
     boot_mode: str = ""
     from_snapshot: str = ""
+    fork_parent_id: str = ""
+    fork_tree_id: str = ""
     guest_ip: str = ""
     failure: str = ""
 
@@ -98,6 +111,8 @@ def sandbox_info(data: object, persistent: bool = False) -> SandboxInfo:
         boot_ms=fields.integer("boot_ms", 0),
         boot_mode=fields.text("boot_mode", ""),
         from_snapshot=fields.text("from_snapshot", ""),
+        fork_parent_id=fields.text("fork_parent_id", ""),
+        fork_tree_id=fields.text("fork_tree_id", ""),
         guest_ip=fields.text("guest_ip", ""),
         failure=fields.text("failure", ""),
     )
@@ -223,12 +238,18 @@ class Lifecycle(TypedDict):
     expires_at: RFC 3339, "" where nothing ends it.
     persistent: ``with`` leaves it alive.
     idle_seconds: Since the last call on its contexts, processes and files; 0 while one is under way.
+    idle_timeout_seconds: on_timeout happens when nothing has run in it for so long; 0 never.
+    on_timeout: ``kill`` or ``hibernate``, at the end of either time.
+    auto_wake: The next call wakes it from hibernation.
     """
 
     ttl_seconds: int
     expires_at: str
     persistent: bool
     idle_seconds: float
+    idle_timeout_seconds: int
+    on_timeout: str
+    auto_wake: bool
 
 
 def lifecycle(data: object) -> Lifecycle:
@@ -239,6 +260,9 @@ def lifecycle(data: object) -> Lifecycle:
         "expires_at": fields.text("expires_at", ""),
         "persistent": fields.flag("persistent", False),
         "idle_seconds": fields.number("idle_seconds", 0),
+        "idle_timeout_seconds": fields.integer("idle_timeout_seconds", 0),
+        "on_timeout": fields.text("on_timeout", "kill"),
+        "auto_wake": fields.flag("auto_wake", True),
     }
 
 

@@ -74,6 +74,11 @@ def sparse(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
+def given(**fields: Any) -> dict[str, Any]:
+    """Leaves out what is None: here False and 0 do not mean the default."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def limit(timeout: Optional[float], timeout_seconds: Optional[float]) -> Optional[float]:
     """The one time limit in seconds meant by the two names it goes by; None for no limit."""
     if timeout is not None and timeout_seconds is not None and timeout != timeout_seconds:

@@ -204,7 +204,8 @@ def test_logs(flavour: Flavour, wire: WireServer, sandbox: Any) -> None:
 def test_lifecycle(flavour: Flavour, wire: WireServer, sandbox: Any) -> None:
     life = {"ttl_seconds": 60, "persistent": True, "idle_seconds": 1.5, "expires_at": "2026-01-01T00:00:00Z"}
     wire.reply(*[answer(200, life)] * 3)
-    assert flavour.run(sandbox.lifecycle()) == life
+    defaults = {"idle_timeout_seconds": 0, "on_timeout": "kill", "auto_wake": True}
+    assert flavour.run(sandbox.lifecycle()) == {**life, **defaults}
     assert flavour.run(sandbox.set_ttl(60))["ttl_seconds"] == 60
     assert (sandbox.ttl_seconds, sandbox.expires_at) == (60, "2026-01-01T00:00:00Z")
     flavour.run(sandbox.set_persistent(True))

@@ -11,8 +11,10 @@ from .. import _discovery, _wire
 from .._create_retry import OnCreateRetry, budget
 from .._fields import bad_answer
 from .._models import Health, Template, Version
+from .._snapshots import Promotion
 from ._io import Cancel
 from .sandbox import AsyncSandbox
+from .snapshots import AsyncSnapshots
 from .transport import AsyncTransport
 
 
@@ -43,6 +45,7 @@ class AsyncClient:
         self.max_create_retry_seconds = budget(max_create_retry_seconds)
         self.on_create_retry = on_create_retry
         self.sandboxes = AsyncSandboxes(self)
+        self.snapshots = AsyncSnapshots(self)
         self.templates = AsyncTemplates(self)
 
     @property
@@ -110,6 +113,9 @@ class AsyncSandboxes:
         volumes: Optional[Sequence[Mapping[str, Any]]] = None,
         *,
         env: Optional[Mapping[str, str]] = None,
+        idle_timeout_seconds: Optional[int] = None,
+        on_timeout: Optional[str] = None,
+        auto_wake: Optional[bool] = None,
         timeout: Optional[float] = None,
         cancel: Optional[Cancel] = None,
     ) -> AsyncSandbox:
@@ -124,6 +130,9 @@ class AsyncSandboxes:
             from_snapshot=from_snapshot,
             volumes=volumes,
             env=env,
+            idle_timeout_seconds=idle_timeout_seconds,
+            on_timeout=on_timeout,
+            auto_wake=auto_wake,
             timeout=timeout,
             cancel=cancel,
             client=self._client,
@@ -136,6 +145,34 @@ class AsyncSandboxes:
     async def get(self, sandbox_id: str) -> AsyncSandbox:
         """As `AsyncSandbox.get`."""
         return await AsyncSandbox.get(sandbox_id, client=self._client)
+
+    async def fork(
+        self,
+        sandbox_id: str,
+        metadata: Optional[Mapping[str, str]] = None,
+        *,
+        cancel: Optional[Cancel] = None,
+    ) -> AsyncSandbox:
+        """As `AsyncSandbox.fork`."""
+        return await (await self.get(sandbox_id)).fork(metadata, cancel=cancel)
+
+    async def fork_tree(
+        self,
+        sandbox_id: str,
+        count: int,
+        metadata: Optional[Mapping[str, str]] = None,
+        *,
+        cancel: Optional[Cancel] = None,
+    ) -> List[AsyncSandbox]:
+        """As `AsyncSandbox.fork_tree`."""
+        return await (await self.get(sandbox_id)).fork_tree(count, metadata, cancel=cancel)
+
+    async def promote(
+        self, sandbox_id: str, *, cleanup_siblings: bool = False, tree_id: Optional[str] = None
+    ) -> Promotion:
+        """As `AsyncSandbox.promote`."""
+        sandbox = await self.get(sandbox_id)
+        return await sandbox.promote(cleanup_siblings=cleanup_siblings, tree_id=tree_id)
 
     async def delete(self, sandbox_id: str) -> None:
         """Deletes a sandbox with all its files.

@@ -1,13 +1,15 @@
-"""When a sandbox ends, its log, and what is not offered yet."""
+"""When a sandbox ends, stands still or sleeps, its snapshots and its log."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import fields
 from typing import Any, Dict, Optional, Tuple
 
 from .. import _models, _wire
 from .._fields import Fields
-from .._models import Lifecycle, SandboxInfo
+from .._models import Lifecycle, SandboxInfo, sandbox_info
+from .._snapshots import SnapshotId, snapshot
 from ..exceptions import NotFoundError
 from .transport import AsyncTransport
 
@@ -28,13 +30,44 @@ class AsyncLife(SandboxInfo):
         """When it ends by itself, and for how long nobody has used it."""
         return self._lived(await self._transport.json("GET", f"{self._path}/lifecycle"))
 
+    async def set_lifecycle(
+        self,
+        *,
+        ttl_seconds: Optional[int] = None,
+        persistent: Optional[bool] = None,
+        idle_timeout_seconds: Optional[int] = None,
+        on_timeout: Optional[str] = None,
+        auto_wake: Optional[bool] = None,
+    ) -> Lifecycle:
+        """Changes what is given, together, and tells what holds now.
+
+        Args:
+            ttl_seconds: Seconds to live from now; 0 until it is deleted.
+            persistent: Whether ``async with`` leaves it alive. A time to live ends it all the same.
+            idle_timeout_seconds: `on_timeout` happens when nothing has run in it for so long; 0 never.
+            on_timeout: ``kill`` or ``hibernate``, at the end of either time.
+            auto_wake: The next call wakes it from hibernation.
+        """
+        changes = _wire.given(
+            ttl_seconds=ttl_seconds,
+            persistent=persistent,
+            idle_timeout_seconds=idle_timeout_seconds,
+            on_timeout=on_timeout,
+            auto_wake=auto_wake,
+        )
+        return self._lived(await self._transport.json("PATCH", f"{self._path}/lifecycle", body=changes))
+
     async def set_ttl(self, seconds: int) -> Lifecycle:
         """Lets it live for so many seconds from now; 0 until it is deleted."""
-        return await self._change({"ttl_seconds": seconds})
+        return await self.set_lifecycle(ttl_seconds=seconds)
 
     async def set_persistent(self, persistent: bool) -> Lifecycle:
         """Whether ``async with`` leaves it alive. A time to live ends it all the same."""
-        return await self._change({"persistent": persistent})
+        return await self.set_lifecycle(persistent=persistent)
+
+    async def set_idle_timeout(self, seconds: int, on_timeout: Optional[str] = None) -> Lifecycle:
+        """Ends it, or with ``hibernate`` moves it to disk, when nothing ran in it for so long; 0 never."""
+        return await self.set_lifecycle(idle_timeout_seconds=seconds, on_timeout=on_timeout)
 
     async def logs(self, stream: str = "both", follow: bool = False) -> AsyncIterator[str]:
         """The lines that its machine has printed on the serial console.
@@ -62,24 +95,48 @@ class AsyncLife(SandboxInfo):
                 yield Fields(event.data, "a line of the log").text("line")
 
     async def pause(self) -> None:
-        """Halts it; `resume` lets it go on."""
-        await self._act("pause")
+        """Lets it stand still in memory, whatever runs in it; `resume` lets it go on.
+
+        Raises:
+            ConflictError: Another call is changing its state. So it is for the calls below.
+        """
+        await self._change_state("pause")
 
     async def resume(self) -> None:
-        """Lets a paused sandbox go on."""
-        await self._act("resume")
+        """Lets a paused sandbox go on; one that is hibernated wakes."""
+        await self._change_state("resume")
 
     async def hibernate(self) -> None:
-        """Moves its whole state to disk and frees its memory."""
-        await self._act("hibernate")
+        """Moves its whole state to disk and frees its memory.
 
-    async def wake(self) -> None:
-        """Brings a hibernated sandbox back as it was."""
-        await self._act("wake")
+        The next call on its contexts, processes or files wakes it, unless its `auto_wake` is
+        False; a cell that was running goes on then.
+        """
+        await self._change_state("hibernate")
 
-    async def snapshot(self) -> str:
-        """Saves its memory and disk; gives the snapshot's id."""
-        return Fields(await self._act("snapshots"), "a snapshot").text("id")
+    async def wake(self, *, from_disk: bool = False) -> None:
+        """Brings a hibernated sandbox back as it was, kernels and processes included.
+
+        Args:
+            from_disk: Boot it anew from its files. What was in memory is lost: for a state that
+                does not fit this server any more (``snapshot.host_mismatch``, ``snapshot.damaged``).
+        """
+        await self._change_state("wake", {"from": "disk"} if from_disk else None)
+
+    async def snapshot(
+        self, name: Optional[str] = None, *, metadata: Optional[Mapping[str, str]] = None
+    ) -> SnapshotId:
+        """Saves its memory and disk, for any number of sandboxes to go on from. It goes on itself.
+
+        Args:
+            name: Another name of the snapshot, besides its id.
+            metadata: In addition to this sandbox's.
+
+        Returns:
+            The snapshot's id, whose ``snapshot`` has the rest.
+        """
+        body = _wire.sparse(name=name, metadata=dict(metadata or {})) or None
+        return SnapshotId.of(snapshot(await self._act("snapshots", body)))
 
     async def preview_url(self, port: int) -> str:
         """The address under which one of its ports is reached from outside."""
@@ -99,8 +156,8 @@ class AsyncLife(SandboxInfo):
         path = f"{self._path}/{verb}"
         return await self._transport.json("POST", path, body=body, read_timeout=_SAVING)
 
-    async def _change(self, body: Mapping[str, Any]) -> Lifecycle:
-        return self._lived(await self._transport.json("PATCH", f"{self._path}/lifecycle", body=body))
+    async def _change_state(self, verb: str, body: Optional[Mapping[str, Any]] = None) -> None:
+        self._adopt(sandbox_info(await self._act(verb, body), self.persistent))
 
     def _lived(self, answer: object) -> Lifecycle:
         life = _models.lifecycle(answer)
@@ -108,7 +165,11 @@ class AsyncLife(SandboxInfo):
         self.persistent = life["persistent"]
         return life
 
+    def _adopt(self, info: SandboxInfo) -> None:
+        for one in fields(info):
+            setattr(self, one.name, getattr(info, one.name))
+
 
 def _port(data: object) -> Tuple[int, str]:
-    fields = Fields(data, "a port")
-    return fields.integer("port"), fields.text("url")
+    port = Fields(data, "a port")
+    return port.integer("port"), port.text("url")

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, List, Optional, TypeVar
 
 from .. import _wire
-from .._create_retry import CreateRetry
 from .._fields import Fields
 from .._models import SandboxInfo, context_info, sandbox_info
-from ..exceptions import ConnectionError, CreateCancelled, NotFoundError, PandastackError
-from ._io import Cancel, pause
+from ..exceptions import ConnectionError, NotFoundError, PandastackError
+from ._io import Cancel
 from .context import AsyncCodeContext
 from .filesystem import AsyncSandboxFilesystem
+from .forks import AsyncForks
 from .lifecycle import AsyncLife
 from .processes import AsyncProcesses, AsyncSandboxCommands
+from .room import START_LIMIT, ask
 
 if TYPE_CHECKING:
     from .client import AsyncClient
 
 _log = logging.getLogger("pandastack")
-# Seconds a start may take: a boot from disk under emulation is the longest.
-_START_LIMIT = 300.0
 
 S = TypeVar("S", bound="AsyncSandbox")
 
 
-class AsyncSandbox(AsyncProcesses, AsyncLife):
+class AsyncSandbox(AsyncProcesses, AsyncLife, AsyncForks):
     """One microVM with its own kernel, files and processes.
 
     ``async with`` deletes it at the end, unless it is persistent. Without ``async with``
@@ -58,6 +56,9 @@ class AsyncSandbox(AsyncProcesses, AsyncLife):
         volumes: Optional[Sequence[Mapping[str, Any]]] = None,
         *,
         env: Optional[Mapping[str, str]] = None,
+        idle_timeout_seconds: Optional[int] = None,
+        on_timeout: Optional[str] = None,
+        auto_wake: Optional[bool] = None,
         timeout: Optional[float] = None,
         cancel: Optional[Cancel] = None,
         client: Optional[AsyncClient] = None,
@@ -68,22 +69,25 @@ class AsyncSandbox(AsyncProcesses, AsyncLife):
         (else the client's ``max_create_retry_seconds``, 60).
 
         Args:
-            template: What to make it from.
+            template: What to make it from; not looked at with `from_snapshot`.
             cpu: Virtual CPUs; None for the template's. Another size than the template's is
                 baked when first asked for, some minutes in which there is no room for it.
             memory_mb: Its memory in units of 2**20 bytes; None for the template's.
             metadata: Your own names and values, to find it by.
             ttl_seconds: Seconds after which it is deleted; None until deleted.
             persistent: ``async with`` leaves it alive.
-            from_snapshot: A snapshot to start from, where the server offers them.
+            from_snapshot: Id or name of a snapshot to go on from, with its template and size.
             volumes: Volumes to attach, where the server offers them.
             env: Environment of every process and context started through the API.
+            idle_timeout_seconds: `on_timeout` happens when nothing has run in it for so long.
+            on_timeout: ``kill`` (the default) or ``hibernate``, at the end of either time.
+            auto_wake: Whether the next call wakes it from hibernation, which is the default.
             timeout: Seconds for all of it.
             cancel: An event that ends the wait for room.
             client: The server to use; by default the one found as the README says.
 
         Raises:
-            NotFoundError: No template has this name.
+            NotFoundError: No template, or no snapshot, has this name.
             CapacityError: There was no room until the end of the wait.
             CreateCancelled: `cancel` was set.
             ConnectionError: No server answers. Where its code is ``client.timeout`` or
@@ -92,7 +96,7 @@ class AsyncSandbox(AsyncProcesses, AsyncLife):
         client = client or _default_client()
         seconds = _wire.limit(timeout, None)
         body = _wire.sparse(
-            template=template,
+            template="" if from_snapshot else template,
             cpu=cpu,
             memory_mb=memory_mb,
             metadata=dict(metadata or {}),
@@ -101,10 +105,11 @@ class AsyncSandbox(AsyncProcesses, AsyncLife):
             from_snapshot=from_snapshot,
             volumes=[dict(volume) for volume in volumes or ()],
             env=dict(env or {}),
+            idle_timeout_seconds=idle_timeout_seconds,
+            on_timeout=on_timeout,
         )
-        budget = client.max_create_retry_seconds if seconds is None else seconds
-        retry = CreateRetry(budget, client.on_create_retry)
-        answer = await _create(client, body, retry, seconds or _START_LIMIT, cancel)
+        body.update(_wire.given(auto_wake=auto_wake))
+        answer = await ask(client, "/sandboxes", body, seconds, cancel)
         return cls.from_dict(answer, client, persistent)
 
     @classmethod
@@ -158,7 +163,7 @@ class AsyncSandbox(AsyncProcesses, AsyncLife):
         """
         body = {"language": _wire.language(language), **_wire.sparse(cwd=cwd, env=dict(env or {}))}
         answer = await self._transport.json(
-            "POST", f"{self._path}/contexts", body=body, read_timeout=_START_LIMIT
+            "POST", f"{self._path}/contexts", body=body, read_timeout=START_LIMIT
         )
         return self._context(answer)
 
@@ -171,15 +176,6 @@ class AsyncSandbox(AsyncProcesses, AsyncLife):
         """The context with this id."""
         path = f"{self._path}/contexts/{_wire.segment(context_id)}"
         return self._context(await self._transport.json("GET", path))
-
-    async def fork(self: S, metadata: Optional[Mapping[str, str]] = None) -> S:
-        """Makes one copy that goes on from this instant."""
-        return (await self.fork_tree(1, metadata))[0]
-
-    async def fork_tree(self: S, count: int, metadata: Optional[Mapping[str, str]] = None) -> List[S]:
-        """Makes copies that go on from this instant."""
-        answer = await self._act("fork-tree", {"count": count, **_wire.sparse(metadata=dict(metadata or {}))})
-        return Fields(answer, "the copies").items("children", lambda d: self.from_dict(d, self._client))
 
     async def __aenter__(self: S) -> S:
         return self
@@ -216,31 +212,6 @@ class AsyncSandbox(AsyncProcesses, AsyncLife):
 
     def _context(self, data: object) -> AsyncCodeContext:
         return AsyncCodeContext(self._transport, self._path, context_info(data), self._explain)
-
-    def _adopt(self, info: SandboxInfo) -> None:
-        for one in fields(info):
-            setattr(self, one.name, getattr(info, one.name))
-
-
-async def _create(
-    client: AsyncClient,
-    body: Mapping[str, Any],
-    retry: CreateRetry,
-    seconds: float,
-    cancel: Optional[Cancel],
-) -> Any:
-    refusal: Optional[PandastackError] = None
-    while True:
-        if cancel is not None and cancel.is_set():
-            raise CreateCancelled("create was cancelled.", code="client.cancelled") from refusal
-        try:
-            return await client._transport.json("POST", "/sandboxes", body=body, read_timeout=seconds)
-        except PandastackError as error:
-            wait = retry.delay(error)
-            if wait is None:
-                raise
-            refusal = error
-        await pause(wait, cancel)
 
 
 def _default_client() -> AsyncClient:

@@ -12,8 +12,10 @@ from .. import _discovery, _wire
 from .._create_retry import OnCreateRetry, budget
 from .._fields import bad_answer
 from .._models import Health, Template, Version
+from .._snapshots import Promotion
 from ._io import Cancel
 from .sandbox import Sandbox
+from .snapshots import Snapshots
 from .transport import Transport
 
 
@@ -44,6 +46,7 @@ class Client:
         self.max_create_retry_seconds = budget(max_create_retry_seconds)
         self.on_create_retry = on_create_retry
         self.sandboxes = Sandboxes(self)
+        self.snapshots = Snapshots(self)
         self.templates = Templates(self)
 
     @property
@@ -111,6 +114,9 @@ class Sandboxes:
         volumes: Optional[Sequence[Mapping[str, Any]]] = None,
         *,
         env: Optional[Mapping[str, str]] = None,
+        idle_timeout_seconds: Optional[int] = None,
+        on_timeout: Optional[str] = None,
+        auto_wake: Optional[bool] = None,
         timeout: Optional[float] = None,
         cancel: Optional[Cancel] = None,
     ) -> Sandbox:
@@ -125,6 +131,9 @@ class Sandboxes:
             from_snapshot=from_snapshot,
             volumes=volumes,
             env=env,
+            idle_timeout_seconds=idle_timeout_seconds,
+            on_timeout=on_timeout,
+            auto_wake=auto_wake,
             timeout=timeout,
             cancel=cancel,
             client=self._client,
@@ -137,6 +146,34 @@ class Sandboxes:
     def get(self, sandbox_id: str) -> Sandbox:
         """As `Sandbox.get`."""
         return Sandbox.get(sandbox_id, client=self._client)
+
+    def fork(
+        self,
+        sandbox_id: str,
+        metadata: Optional[Mapping[str, str]] = None,
+        *,
+        cancel: Optional[Cancel] = None,
+    ) -> Sandbox:
+        """As `Sandbox.fork`."""
+        return (self.get(sandbox_id)).fork(metadata, cancel=cancel)
+
+    def fork_tree(
+        self,
+        sandbox_id: str,
+        count: int,
+        metadata: Optional[Mapping[str, str]] = None,
+        *,
+        cancel: Optional[Cancel] = None,
+    ) -> List[Sandbox]:
+        """As `Sandbox.fork_tree`."""
+        return (self.get(sandbox_id)).fork_tree(count, metadata, cancel=cancel)
+
+    def promote(
+        self, sandbox_id: str, *, cleanup_siblings: bool = False, tree_id: Optional[str] = None
+    ) -> Promotion:
+        """As `Sandbox.promote`."""
+        sandbox = self.get(sandbox_id)
+        return sandbox.promote(cleanup_siblings=cleanup_siblings, tree_id=tree_id)
 
     def delete(self, sandbox_id: str) -> None:
         """Deletes a sandbox with all its files.

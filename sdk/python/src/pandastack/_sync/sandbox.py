@@ -5,32 +5,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, List, Optional, TypeVar
 
 from .. import _wire
-from .._create_retry import CreateRetry
 from .._fields import Fields
 from .._models import SandboxInfo, context_info, sandbox_info
-from ..exceptions import ConnectionError, CreateCancelled, NotFoundError, PandastackError
-from ._io import Cancel, pause
+from ..exceptions import ConnectionError, NotFoundError, PandastackError
+from ._io import Cancel
 from .context import CodeContext
 from .filesystem import SandboxFilesystem
+from .forks import Forks
 from .lifecycle import Life
 from .processes import Processes, SandboxCommands
+from .room import START_LIMIT, ask
 
 if TYPE_CHECKING:
     from .client import Client
 
 _log = logging.getLogger("pandastack")
-# Seconds a start may take: a boot from disk under emulation is the longest.
-_START_LIMIT = 300.0
 
 S = TypeVar("S", bound="Sandbox")
 
 
-class Sandbox(Processes, Life):
+class Sandbox(Processes, Life, Forks):
     """One microVM with its own kernel, files and processes.
 
     ``with`` deletes it at the end, unless it is persistent. Without ``with``
@@ -59,6 +57,9 @@ class Sandbox(Processes, Life):
         volumes: Optional[Sequence[Mapping[str, Any]]] = None,
         *,
         env: Optional[Mapping[str, str]] = None,
+        idle_timeout_seconds: Optional[int] = None,
+        on_timeout: Optional[str] = None,
+        auto_wake: Optional[bool] = None,
         timeout: Optional[float] = None,
         cancel: Optional[Cancel] = None,
         client: Optional[Client] = None,
@@ -69,22 +70,25 @@ class Sandbox(Processes, Life):
         (else the client's ``max_create_retry_seconds``, 60).
 
         Args:
-            template: What to make it from.
+            template: What to make it from; not looked at with `from_snapshot`.
             cpu: Virtual CPUs; None for the template's. Another size than the template's is
                 baked when first asked for, some minutes in which there is no room for it.
             memory_mb: Its memory in units of 2**20 bytes; None for the template's.
             metadata: Your own names and values, to find it by.
             ttl_seconds: Seconds after which it is deleted; None until deleted.
             persistent: ``with`` leaves it alive.
-            from_snapshot: A snapshot to start from, where the server offers them.
+            from_snapshot: Id or name of a snapshot to go on from, with its template and size.
             volumes: Volumes to attach, where the server offers them.
             env: Environment of every process and context started through the API.
+            idle_timeout_seconds: `on_timeout` happens when nothing has run in it for so long.
+            on_timeout: ``kill`` (the default) or ``hibernate``, at the end of either time.
+            auto_wake: Whether the next call wakes it from hibernation, which is the default.
             timeout: Seconds for all of it.
             cancel: An event that ends the wait for room.
             client: The server to use; by default the one found as the README says.
 
         Raises:
-            NotFoundError: No template has this name.
+            NotFoundError: No template, or no snapshot, has this name.
             CapacityError: There was no room until the end of the wait.
             CreateCancelled: `cancel` was set.
             ConnectionError: No server answers. Where its code is ``client.timeout`` or
@@ -93,7 +97,7 @@ class Sandbox(Processes, Life):
         client = client or _default_client()
         seconds = _wire.limit(timeout, None)
         body = _wire.sparse(
-            template=template,
+            template="" if from_snapshot else template,
             cpu=cpu,
             memory_mb=memory_mb,
             metadata=dict(metadata or {}),
@@ -102,10 +106,11 @@ class Sandbox(Processes, Life):
             from_snapshot=from_snapshot,
             volumes=[dict(volume) for volume in volumes or ()],
             env=dict(env or {}),
+            idle_timeout_seconds=idle_timeout_seconds,
+            on_timeout=on_timeout,
         )
-        budget = client.max_create_retry_seconds if seconds is None else seconds
-        retry = CreateRetry(budget, client.on_create_retry)
-        answer = _create(client, body, retry, seconds or _START_LIMIT, cancel)
+        body.update(_wire.given(auto_wake=auto_wake))
+        answer = ask(client, "/sandboxes", body, seconds, cancel)
         return cls.from_dict(answer, client, persistent)
 
     @classmethod
@@ -159,7 +164,7 @@ class Sandbox(Processes, Life):
         """
         body = {"language": _wire.language(language), **_wire.sparse(cwd=cwd, env=dict(env or {}))}
         answer = self._transport.json(
-            "POST", f"{self._path}/contexts", body=body, read_timeout=_START_LIMIT
+            "POST", f"{self._path}/contexts", body=body, read_timeout=START_LIMIT
         )
         return self._context(answer)
 
@@ -172,15 +177,6 @@ class Sandbox(Processes, Life):
         """The context with this id."""
         path = f"{self._path}/contexts/{_wire.segment(context_id)}"
         return self._context(self._transport.json("GET", path))
-
-    def fork(self: S, metadata: Optional[Mapping[str, str]] = None) -> S:
-        """Makes one copy that goes on from this instant."""
-        return (self.fork_tree(1, metadata))[0]
-
-    def fork_tree(self: S, count: int, metadata: Optional[Mapping[str, str]] = None) -> List[S]:
-        """Makes copies that go on from this instant."""
-        answer = self._act("fork-tree", {"count": count, **_wire.sparse(metadata=dict(metadata or {}))})
-        return Fields(answer, "the copies").items("children", lambda d: self.from_dict(d, self._client))
 
     def __enter__(self: S) -> S:
         return self
@@ -217,31 +213,6 @@ class Sandbox(Processes, Life):
 
     def _context(self, data: object) -> CodeContext:
         return CodeContext(self._transport, self._path, context_info(data), self._explain)
-
-    def _adopt(self, info: SandboxInfo) -> None:
-        for one in fields(info):
-            setattr(self, one.name, getattr(info, one.name))
-
-
-def _create(
-    client: Client,
-    body: Mapping[str, Any],
-    retry: CreateRetry,
-    seconds: float,
-    cancel: Optional[Cancel],
-) -> Any:
-    refusal: Optional[PandastackError] = None
-    while True:
-        if cancel is not None and cancel.is_set():
-            raise CreateCancelled("create was cancelled.", code="client.cancelled") from refusal
-        try:
-            return client._transport.json("POST", "/sandboxes", body=body, read_timeout=seconds)
-        except PandastackError as error:
-            wait = retry.delay(error)
-            if wait is None:
-                raise
-            refusal = error
-        pause(wait, cancel)
 
 
 def _default_client() -> Client:
