@@ -35,7 +35,7 @@ func (c *Client) Run(ctx context.Context, id, contextID string, req api.Execute,
 	if req.ID == "" {
 		req.ID = strings.ToLower(rand.Text())
 	}
-	f := &follower{sink: sink}
+	f := &follower{sink: sink, whole: func() (api.Execution, error) { return c.Execution(ctx, id, req.ID) }}
 	return f.run(ctx, func(after int64) error {
 		if after == 0 { // whether the cell was begun or not: the id is the same
 			return c.events(ctx, http.MethodPost, ofContext(id, contextID, "/executions"), req, f.take)
@@ -47,7 +47,7 @@ func (c *Client) Run(ctx context.Context, id, contextID string, req api.Execute,
 // Follow calls sink with an execution's events after one, until it is done. What
 // Run says of streams holds.
 func (c *Client) Follow(ctx context.Context, id, executionID string, after int64, sink func(api.ExecutionEvent) error) (api.Execution, error) {
-	f := &follower{sink: sink, last: after}
+	f := &follower{sink: sink, last: after, whole: func() (api.Execution, error) { return c.Execution(ctx, id, executionID) }}
 	return f.run(ctx, func(after int64) error {
 		return c.events(ctx, http.MethodGet, ofExecution(id, executionID, "/events?after="+strconv.FormatInt(after, 10)), nil, f.take)
 	})
@@ -57,6 +57,7 @@ func (c *Client) Follow(ctx context.Context, id, executionID string, after int64
 type follower struct {
 	sink    func(api.ExecutionEvent) error
 	last    int64
+	whole   func() (api.Execution, error)
 	refused error // the sink's error, or the server's
 	done    *api.Execution
 }
@@ -77,6 +78,9 @@ func (f *follower) run(ctx context.Context, connect func(after int64) error) (ap
 		case errors.As(err, &answered), ctx.Err() != nil:
 			return api.Execution{}, err
 		case err == nil:
+			if ex, known := f.ended(); known {
+				return ex, nil
+			}
 			err = errCut
 		}
 		if f.last > before {
@@ -91,6 +95,16 @@ func (f *follower) run(ctx context.Context, connect func(after int64) error) (ap
 		case <-time.After(wait):
 		}
 	}
+}
+
+// ended gives the execution if nothing follows the last event: what was asked for
+// may have been the last one that there is.
+func (f *follower) ended() (api.Execution, bool) {
+	if f.last == 0 {
+		return api.Execution{}, false
+	}
+	ex, err := f.whole()
+	return ex, err == nil && ex.Status != "queued" && ex.Status != "running" && ex.Events <= f.last
 }
 
 func (f *follower) take(name string, data []byte) error {

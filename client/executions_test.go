@@ -72,3 +72,16 @@ func TestRunThatIsRefused(t *testing.T) {
 		server.Close()
 	}
 }
+
+func TestFollowOfWhatHasEnded(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/events") {
+			fmt.Fprint(w, `{"id":"x","status":"ok","events":7}`)
+		}
+	}))
+	defer server.Close()
+	ex, err := New(server.URL, "k", nil).Follow(t.Context(), "box", "x", 7, nil)
+	if err != nil || ex.Status != "ok" {
+		t.Errorf("got %+v, %v", ex, err)
+	}
+}

@@ -10,9 +10,11 @@ Every class has an asyncio twin whose name begins with ``Async``.
 
 from ._async.client import AsyncClient, get_default_async_client, set_default_async_client
 from ._async.context import AsyncCodeContext
+from ._async.executions import AsyncExecutionHandle
 from ._async.filesystem import AsyncSandboxFilesystem
 from ._async.processes import AsyncSandboxCommands
 from ._async.sandbox import AsyncSandbox
+from ._cells import Completion, Dropped, ExecutionEvent, ExecutionInfo, HistoryEntry
 from ._create_retry import CreateRetryEvent
 from ._models import (
     ExecChunk,
@@ -27,12 +29,15 @@ from ._models import (
     Template,
     Version,
 )
-from ._results import CellError, Execution, Result, TruncatedStream, Truncation
+from ._results import CellError, Execution, InputRequest, Result, TruncatedStream, Truncation
 from ._sync.client import Client, get_default_client, set_default_client
 from ._sync.context import CodeContext
+from ._sync.executions import ExecutionHandle
 from ._sync.filesystem import SandboxFilesystem
 from ._sync.processes import SandboxCommands
 from ._sync.sandbox import Sandbox
+from ._table import Column, Table
+from ._text import rendered
 from ._version import __version__
 from .exceptions import (
     APIConnectionError,
@@ -59,6 +64,7 @@ __all__ = [
     "APIConnectionError",
     "AsyncClient",
     "AsyncCodeContext",
+    "AsyncExecutionHandle",
     "AsyncSandbox",
     "AsyncSandboxCommands",
     "AsyncSandboxFilesystem",
@@ -69,19 +75,27 @@ __all__ = [
     "CellFailed",
     "Client",
     "CodeContext",
+    "Column",
     "CommandFailed",
+    "Completion",
     "ConflictError",
     "ConnectionError",
     "CreateCancelled",
     "CreateRetryEvent",
+    "Dropped",
     "ExecChunk",
     "ExecInterrupted",
     "ExecResult",
     "Execution",
+    "ExecutionEvent",
+    "ExecutionHandle",
+    "ExecutionInfo",
     "FieldError",
     "FileInfo",
     "FileWritten",
     "Health",
+    "HistoryEntry",
+    "InputRequest",
     "Lifecycle",
     "NotFoundError",
     "NotOfferedError",
@@ -96,6 +110,7 @@ __all__ = [
     "Start",
     "Step",
     "StreamedResult",
+    "Table",
     "Template",
     "TemplateBuildError",
     "TruncatedStream",
@@ -104,6 +119,7 @@ __all__ = [
     "__version__",
     "get_default_async_client",
     "get_default_client",
+    "rendered",
     "set_default_async_client",
     "set_default_client",
 ]
