@@ -15,7 +15,7 @@ import (
 )
 
 // maxFrame bounds one event of a stream.
-const maxFrame = 24 << 20
+const maxFrame = 256 << 20
 
 // ExecStream runs a process and writes its output as it comes. A process that
 // fails or runs into its limit is no error here; see the exit. It is killed when

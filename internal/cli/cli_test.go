@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -89,7 +90,23 @@ func (a *answers) execute(w http.ResponseWriter, r *http.Request, body []byte) {
 		<-r.Context().Done()
 		return
 	}
-	reply(w, 200, a.execution)
+	for _, e := range a.story() {
+		data, _ := json.Marshal(e)
+		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", e.Type, data)
+	}
+}
+
+// story tells the execution in events.
+func (a *answers) story() []api.ExecutionEvent {
+	all := []api.ExecutionEvent{{Type: "stdout", Text: a.execution.Stdout}, {Type: "stderr", Text: a.execution.Stderr}}
+	for n := range a.execution.Results {
+		all = append(all, api.ExecutionEvent{Type: "result", Result: &a.execution.Results[n]})
+	}
+	all = append(all, api.ExecutionEvent{Type: "done", Execution: &a.execution})
+	for n := range all {
+		all[n].Seq = int64(n + 1)
+	}
+	return all
 }
 
 func reply(w http.ResponseWriter, status int, v any) {
@@ -164,6 +181,21 @@ func TestRun(t *testing.T) {
 		t.Error("the sandbox was left")
 	}
 }
+
+// TestRunWhoseReaderLeaves: what it prints is refused, and the sandbox goes all the same.
+func TestRunWhoseReaderLeaves(t *testing.T) {
+	a := newAnswers(t)
+	a.execution = api.Execution{Status: "ok", Stdout: "out\n"}
+	names := map[string]string{"PANDASTACK_API": a.URL, "PANDASTACK_API_KEY": "pds_k"}
+	env := Env{Stdin: strings.NewReader(""), Stdout: refusing{}, Stderr: io.Discard, Getenv: func(k string) string { return names[k] }}
+	if code := Main(t.Context(), []string{"run", "-c", "1"}, env, Node{}); code != 1 || !a.asked("DELETE /v1/sandboxes/box1") {
+		t.Errorf("code %d, calls %v", code, a.calls)
+	}
+}
+
+type refusing struct{}
+
+func (refusing) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 
 func TestRunTellsOfAFailedCell(t *testing.T) {
 	a := newAnswers(t)

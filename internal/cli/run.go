@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"pandastack/api"
@@ -42,9 +44,12 @@ func (c *runCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
+	// A reader of the output that leaves early must not end this command before it
+	// has removed the sandbox: writes fail instead.
+	left := make(chan os.Signal, 1)
+	signal.Notify(left, syscall.SIGPIPE)
+	defer signal.Stop(left)
 	var ex api.Execution
-	// Nothing is printed before the sandbox is gone: a reader of the output that
-	// leaves early would otherwise end the command with the sandbox running.
 	err = c.withServer(s, func(server *client.Client, embedded bool) error {
 		if embedded {
 			if err := s.buildMissing(c.settings(), c.Template); err != nil {
@@ -110,7 +115,30 @@ func (c *runCmd) inSandbox(s *session, server *client.Client, what script) (_ ap
 	if _, err := server.Execute(s.ctx, box.ID, kernel, api.Execute{Code: what.prelude()}); err != nil {
 		return api.Execution{}, err
 	}
-	return server.Execute(s.ctx, box.ID, kernel, api.Execute{Code: what.code, TimeoutSeconds: c.Timeout})
+	return server.Run(s.ctx, box.ID, kernel, api.Execute{Code: what.code, TimeoutSeconds: c.Timeout}, c.live(s))
+}
+
+// live prints what a cell shows as it comes, as a notebook would, in text.
+func (c *runCmd) live(s *session) func(api.ExecutionEvent) error {
+	return func(e api.ExecutionEvent) error {
+		if c.JSON {
+			return nil
+		}
+		var err error
+		switch e.Type {
+		case "stdout":
+			_, err = io.WriteString(s.Stdout, e.Text)
+		case "stderr":
+			_, _ = io.WriteString(s.Stderr, e.Text)
+		case "result":
+			if text, ok := stringOf(e.Result.Data["text/plain"]); ok {
+				_, err = fmt.Fprintln(s.Stdout, text)
+			}
+		case "dropped":
+			fmt.Fprintf(s.Stderr, "[%s of output are missing here: more was printed than is kept]\n", bytesOf(e.Dropped.Bytes))
+		}
+		return err
+	}
 }
 
 // leave ends the sandbox, or with --keep only the cell that may still run in it.
@@ -136,7 +164,7 @@ func (w script) prelude() string {
 	return code
 }
 
-// print shows an execution as a notebook would, in text.
+// print tells what was not told while the cell ran.
 func (c *runCmd) print(s *session, ex api.Execution) error {
 	images, err := c.saveImages(ex.Results)
 	if err != nil {
@@ -147,17 +175,6 @@ func (c *runCmd) print(s *session, ex api.Execution) error {
 			return err
 		}
 		return ended(ex)
-	}
-	if _, err := io.WriteString(s.Stdout, ex.Stdout); err != nil {
-		return err
-	}
-	_, _ = io.WriteString(s.Stderr, ex.Stderr)
-	for _, r := range ex.Results {
-		if text, ok := stringOf(r.Data["text/plain"]); ok {
-			if _, err := fmt.Fprintln(s.Stdout, text); err != nil {
-				return err
-			}
-		}
 	}
 	c.tellImages(s, images, ex.Results)
 	if ex.Error != nil {

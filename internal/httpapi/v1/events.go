@@ -110,6 +110,16 @@ func (e *events) finish(r *http.Request, err error) {
 	}
 }
 
+// cut ends an answer in the middle, so that its client asks for the rest. It does
+// not return.
+func (e *events) cut() {
+	e.mu.Lock()
+	e.over = true
+	e.beat.Stop()
+	e.mu.Unlock()
+	panic(http.ErrAbortHandler)
+}
+
 // ascii escapes what is not ASCII in JSON, because some clients end a line at
 // U+0085 or U+2028, or read the text in another encoding.
 func ascii(data []byte) string {

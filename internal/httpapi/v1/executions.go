@@ -195,9 +195,13 @@ func streamed(run func(sink func(api.ExecutionEvent) error) error) *huma.StreamR
 		r, w := humago.Unwrap(out)
 		e := newEvents(w)
 		e.failure = "failure"
-		e.finish(r, run(func(event api.ExecutionEvent) error {
+		err := run(func(event api.ExecutionEvent) error {
 			return e.sendNumbered(event.Seq, event.Type, wireEvent(event))
-		}))
+		})
+		if err != nil && r.Context().Err() != nil { // the server ends, perhaps: the cell does not
+			e.cut()
+		}
+		e.finish(r, err)
 	}}
 }
 

@@ -10,10 +10,12 @@ Every class has an asyncio twin whose name begins with ``Async``.
 
 from ._async.client import AsyncClient, get_default_async_client, set_default_async_client
 from ._async.context import AsyncCodeContext
+from ._async.executions import AsyncExecutionHandle
 from ._async.filesystem import AsyncSandboxFilesystem
 from ._async.processes import AsyncSandboxCommands
 from ._async.sandbox import AsyncSandbox
 from ._async.snapshots import AsyncSnapshots
+from ._cells import Completion, Dropped, ExecutionEvent, ExecutionInfo, HistoryEntry
 from ._create_retry import CreateRetryEvent
 from ._models import (
     ExecChunk,
@@ -28,14 +30,17 @@ from ._models import (
     Template,
     Version,
 )
-from ._results import CellError, Execution, Result, TruncatedStream, Truncation
+from ._results import CellError, Execution, InputRequest, Result, TruncatedStream, Truncation
 from ._snapshots import Promotion, Snapshot, SnapshotId
 from ._sync.client import Client, get_default_client, set_default_client
 from ._sync.context import CodeContext
+from ._sync.executions import ExecutionHandle
 from ._sync.filesystem import SandboxFilesystem
 from ._sync.processes import SandboxCommands
 from ._sync.sandbox import Sandbox
 from ._sync.snapshots import Snapshots
+from ._table import Column, Table
+from ._text import rendered
 from ._version import __version__
 from .exceptions import (
     APIConnectionError,
@@ -62,6 +67,7 @@ __all__ = [
     "APIConnectionError",
     "AsyncClient",
     "AsyncCodeContext",
+    "AsyncExecutionHandle",
     "AsyncSandbox",
     "AsyncSandboxCommands",
     "AsyncSandboxFilesystem",
@@ -73,19 +79,27 @@ __all__ = [
     "CellFailed",
     "Client",
     "CodeContext",
+    "Column",
     "CommandFailed",
+    "Completion",
     "ConflictError",
     "ConnectionError",
     "CreateCancelled",
     "CreateRetryEvent",
+    "Dropped",
     "ExecChunk",
     "ExecInterrupted",
     "ExecResult",
     "Execution",
+    "ExecutionEvent",
+    "ExecutionHandle",
+    "ExecutionInfo",
     "FieldError",
     "FileInfo",
     "FileWritten",
     "Health",
+    "HistoryEntry",
+    "InputRequest",
     "Lifecycle",
     "NotFoundError",
     "NotOfferedError",
@@ -104,6 +118,7 @@ __all__ = [
     "Start",
     "Step",
     "StreamedResult",
+    "Table",
     "Template",
     "TemplateBuildError",
     "TruncatedStream",
@@ -112,6 +127,7 @@ __all__ = [
     "__version__",
     "get_default_async_client",
     "get_default_client",
+    "rendered",
     "set_default_async_client",
     "set_default_client",
 ]

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from ._fields import bad_answer
 
-# A chunk of output is at most 32 KiB in the sandbox, and six times that when escaped.
-_LONGEST = 8 << 20
+# The last event of a cell has up to 64 MiB of results, and more than that when escaped.
+_LONGEST = 256 << 20
 
 
 class Event(NamedTuple):

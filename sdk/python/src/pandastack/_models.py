@@ -127,6 +127,8 @@ class ContextInfo:
         status: ``idle``, ``busy`` or ``dead``.
         execution_count: Cells run so far.
         restarts: How often its variables were lost.
+        name: A label that was given to it.
+        waiting: Cells that wait behind the running one.
     """
 
     id: str
@@ -137,6 +139,8 @@ class ContextInfo:
     execution_count: int = 0
     restarts: int = 0
     created_at: str = ""
+    name: str = ""
+    waiting: int = 0
 
 
 def context_info(data: object) -> ContextInfo:
@@ -151,6 +155,8 @@ def context_info(data: object) -> ContextInfo:
         execution_count=fields.integer("execution_count", 0),
         restarts=fields.integer("restarts", 0),
         created_at=fields.text("created_at", ""),
+        name=fields.text("name", ""),
+        waiting=fields.integer("waiting", 0),
     )
 
 

@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
+from . import _table
 from ._fields import Fields
+from ._table import Table
+from ._text import rendered
 from .exceptions import CellFailed
 
 
@@ -70,6 +73,12 @@ class _Accessors:
     def chart(self) -> Optional[str]:
         """The picture: png, else jpeg, else svg."""
         return self.png or self.jpeg or self.svg
+
+    @property
+    def table(self) -> Optional[Table]:
+        """A DataFrame or Series as values: its beginning, and how large the whole is."""
+        value = self._find(_table.MIME)
+        return None if value is None else Table.from_dict(value)
 
     def _text(self, mime: str) -> Optional[str]:
         value = self._find(mime)
@@ -161,16 +170,20 @@ class CellError:
 
 @dataclass(frozen=True)
 class TruncatedStream:
-    """How large a stream was and how much of it (head and tail) is here, in bytes."""
+    """How large a stream was and how much of it (head and tail) is here, in bytes.
+
+    `lines` are those of the whole.
+    """
 
     bytes: int
     kept: int
+    lines: int = 0
 
     @classmethod
     def from_dict(cls, data: object) -> TruncatedStream:
         """Reads the server's JSON."""
         fields = Fields(data, "a truncated stream")
-        return cls(fields.integer("bytes"), fields.integer("kept"))
+        return cls(fields.integer("bytes"), fields.integer("kept"), fields.integer("lines", 0))
 
 
 @dataclass(frozen=True)
@@ -193,6 +206,20 @@ class Truncation:
 
 
 @dataclass(frozen=True)
+class InputRequest:
+    """What ``input()`` or ``getpass()`` ask; what a `password` is answered with is not to be shown."""
+
+    prompt: str = ""
+    password: bool = False
+
+    @classmethod
+    def from_dict(cls, data: object) -> InputRequest:
+        """Reads the server's JSON."""
+        fields = Fields(data, "a question")
+        return cls(fields.text("prompt", ""), fields.flag("password", False))
+
+
+@dataclass(frozen=True)
 class Execution(_Accessors):
     """One cell and what came of it.
 
@@ -202,11 +229,13 @@ class Execution(_Accessors):
     Attributes:
         results: One for each displayed object, in order.
         error: None for a cell that ended well.
-        status: ``running``, ``ok``, ``error``, ``timeout``, ``died`` or ``aborted``.
+        status: ``queued``, ``running``, ``ok``, ``error``, ``timeout``, ``died`` or ``aborted``.
         duration_ms: Milliseconds the cell took in the sandbox.
         execution_count: The number in ``In [n]``.
         context_restarted: True when the context's variables are gone.
-        truncated: What was left out because it was too large.
+        truncated: What was left out because it was too large; `ExecutionHandle.output` has all of it.
+        events: The number of the newest event that is in here.
+        input: The question that waits for an answer.
     """
 
     results: list[Result] = field(default_factory=list)
@@ -220,6 +249,8 @@ class Execution(_Accessors):
     truncated: Optional[Truncation] = None
     id: str = ""
     context_id: str = ""
+    events: int = 0
+    input: Optional[InputRequest] = None
 
     @classmethod
     def from_dict(cls, data: object) -> Execution:
@@ -237,6 +268,8 @@ class Execution(_Accessors):
             truncated=fields.optional("truncated", Truncation.from_dict),
             id=fields.text("id", ""),
             context_id=fields.text("context_id", ""),
+            events=fields.integer("events", 0),
+            input=fields.optional("input", InputRequest.from_dict),
         )
 
     @property
@@ -250,6 +283,11 @@ class Execution(_Accessors):
         if self.error is None:
             return 0
         return self.error.exit_code or 1
+
+    @property
+    def rendered(self) -> dict[str, str]:
+        """`logs` as a terminal shows them: carriage returns and backspaces are applied."""
+        return {name: rendered(text) for name, text in self.logs.items()}
 
     @property
     def logs(self) -> dict[str, str]:

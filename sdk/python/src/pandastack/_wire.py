@@ -94,6 +94,20 @@ def patience(seconds: Optional[float]) -> Optional[float]:
     return None if seconds is None else seconds + GRACE
 
 
+def cell(
+    code: str,
+    seconds: Optional[float],
+    *,
+    max_output: Optional[int] = None,
+    max_result: Optional[int] = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """The body of the call that runs a cell."""
+    output = sparse(stream_bytes=max_output, result_bytes=max_result)
+    more = sparse(timeout_seconds=seconds, output=output, **options)
+    return {"code": code, "id": execution_id(), **more}
+
+
 def execution_id() -> str:
     """A fresh idempotency key: a repeated call attaches to the first one's cell."""
     return uuid.uuid4().hex

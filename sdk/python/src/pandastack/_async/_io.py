@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Callable, Optional, TypeVar
 
 import httpx
 
 from .._session import HEADERS, transport_options
 
+A = TypeVar("A")
 T = TypeVar("T")
 Cancel = asyncio.Event
 
@@ -36,13 +39,26 @@ async def pause(seconds: float, cancel: Optional[Cancel] = None) -> None:
         return
 
 
-async def notify(callback: Optional[Callable[[str], object]], text: str) -> None:
+async def notify(callback: Optional[Callable[[A], object]], value: A) -> None:
     """Calls a function of the user's, which may be a coroutine's."""
-    if callback is None:
-        return
-    called = callback(text)
-    if inspect.isawaitable(called):
-        await called
+    if callback is not None:
+        await answer(callback, value)
+
+
+async def answer(callback: Callable[[A], object], value: A) -> object:
+    """What a function of the user's gives, which may be a coroutine's."""
+    called = callback(value)
+    return await called if inspect.isawaitable(called) else called
+
+
+@asynccontextmanager
+async def closing(items: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
+    """Ends a generator, and what it holds open, with the block."""
+    try:
+        yield items
+    finally:
+        if isinstance(items, AsyncGenerator):
+            await items.aclose()
 
 
 async def blocking(work: Callable[[], T]) -> T:

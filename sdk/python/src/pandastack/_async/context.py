@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import fields
 from types import TracebackType
-from typing import Awaitable, Callable, Optional
+from typing import Any, List, Optional
 
 from .. import _wire
+from .._cells import Completion, ExecutionEvent, ExecutionInfo, HistoryEntry
+from .._fields import Fields
 from .._models import ContextInfo, context_info
 from .._results import Execution
 from ..exceptions import ConnectionError, NotFoundError, PandastackError
+from ._io import closing
+from .executions import (
+    AsyncExecutionHandle,
+    AsyncListeners,
+    Explain,
+    OnError,
+    OnEvent,
+    OnInput,
+    OnResult,
+    OnText,
+    Stdin,
+    run,
+)
 from .transport import AsyncTransport
 
 _log = logging.getLogger("pandastack")
 
-Explain = Callable[[ConnectionError, str], Awaitable[PandastackError]]
+# Seconds that a kernel's end and a new one's start may take.
+_RESTART = 120.0
 
 
 class AsyncCodeContext(ContextInfo):
@@ -40,50 +57,167 @@ class AsyncCodeContext(ContextInfo):
         check: bool = False,
         *,
         timeout: Optional[float] = None,
+        on_stdout: Optional[OnText] = None,
+        on_stderr: Optional[OnText] = None,
+        on_result: Optional[OnResult] = None,
+        on_error: Optional[OnError] = None,
+        on_event: Optional[OnEvent] = None,
+        on_input: Optional[OnInput] = None,
+        stdin: Optional[Stdin] = None,
+        stop_on_error: bool = False,
+        batch: Optional[str] = None,
+        max_output: Optional[int] = None,
+        max_result: Optional[int] = None,
     ) -> Execution:
         """Runs one cell and waits for its end.
 
         A cell that raises or runs into its limit is an `Execution` whose `error` says
         so (``Timeout`` at the limit, after which the context can be used again).
-        Giving up the wait does not end the cell; `interrupt` does.
+        Giving up the wait does not end the cell, nor does a function that raises; `interrupt` does.
+        A connection that breaks is taken up again, and the cell runs once.
 
         Args:
             code: The cell, as in a notebook.
             timeout_seconds: The cell's limit in seconds; None for no limit.
             check: Raise `CellFailed` where the cell has an error.
             timeout: The same as `timeout_seconds`.
+            on_stdout: Called with each piece of the output as it comes, never with half a character.
+            on_stderr: The same for the error output.
+            on_result: Called with each `Result` as it is displayed.
+            on_error: Called with the `CellError` of what the cell raised.
+            on_event: Called with each `ExecutionEvent`, before the others.
+            on_input: Called with the `InputRequest` of ``input()`` and ``getpass()``; what it gives is
+                the answer. Where it raises, the cell is interrupted.
+            stdin: Lines that answer ``input()`` one after another; then comes EOFError. With neither,
+                ``input()`` raises at once.
+            stop_on_error: Where this cell fails, those that wait with the same `batch` are aborted.
+            batch: Any name; none is a batch too.
+            max_output: Bytes of stdout, and of stderr, that the execution has (head and tail);
+                65,536 by default.
+            max_result: Bytes that one result has; 8 MiB by default.
 
         Raises:
             CellFailed: With `check`, the cell has an error.
             SandboxFailed: The sandbox's machine ended while the cell ran.
             SandboxTimeout: No answer came a minute after the limit.
             ExecInterrupted: The connection broke and did not come back.
+            CapacityError: As many cells wait as may.
             NotFoundError: The sandbox or the context is gone.
         """
+        to = AsyncListeners(on_stdout, on_stderr, on_result, on_error, on_event, on_input, stdin)
         seconds = _wire.limit(timeout, timeout_seconds)
-        body = {"code": code, "id": _wire.execution_id(), **_wire.sparse(timeout_seconds=seconds)}
-        try:
-            answer = await self._transport.json(
-                "POST",
-                f"{self._path}/executions",
-                body=body,
-                read_timeout=_wire.patience(seconds),
-                repeatable=True,
-            )
-        except ConnectionError as error:
-            error.detail["execution_id"] = body["id"]
-            raise await self._explain(error, "the cell") from error
-        execution = Execution.from_dict(answer)
+        body = _wire.cell(
+            code,
+            seconds,
+            allow_stdin=to.answers,
+            stop_on_error=stop_on_error,
+            batch=batch,
+            max_output=max_output,
+            max_result=max_result,
+        )
+        if to.any:
+            execution = await run(self.attach(body["id"]), (f"{self._path}/executions", body), to)
+        else:
+            execution = await self._run(body, seconds)
         return execution.raise_for_error() if check else execution
 
+    async def stream(
+        self, code: str, *, timeout: Optional[float] = None, max_output: Optional[int] = None
+    ) -> AsyncIterator[ExecutionEvent]:
+        """Runs one cell and gives its events as they come; the last one, ``done``, has the `Execution`.
+
+        Closing the iterator before its end does not end the cell. Errors are those of `run_code`.
+        """
+        body = _wire.cell(code, _wire.limit(timeout, None), max_output=max_output)
+        handle = self.attach(body["id"])
+        async with closing(handle._follow(0, (f"{self._path}/executions", body))) as events:
+            async for event in events:
+                yield event
+
+    async def start(
+        self,
+        code: str,
+        *,
+        timeout: Optional[float] = None,
+        allow_stdin: bool = False,
+        stop_on_error: bool = False,
+        batch: Optional[str] = None,
+    ) -> AsyncExecutionHandle:
+        """Puts one cell into the context's queue and returns at once. Arguments are those of `run_code`.
+
+        Args:
+            allow_stdin: ``input()`` waits for `AsyncExecutionHandle.input`.
+        """
+        body = _wire.cell(
+            code,
+            _wire.limit(timeout, None),
+            detached=True,
+            allow_stdin=allow_stdin,
+            stop_on_error=stop_on_error,
+            batch=batch,
+        )
+        await self._transport.json("POST", f"{self._path}/executions", body=body, repeatable=True)
+        return self.attach(body["id"])
+
+    def attach(self, execution_id: str) -> AsyncExecutionHandle:
+        """The handle of a cell by its id, without asking the server."""
+        return AsyncExecutionHandle(self._transport, self._sandbox_path, execution_id, self._explain)
+
     async def execution(self, execution_id: str) -> Execution:
-        """One of the latest executions by its id; `status` is ``running`` until its end."""
-        path = f"{self._sandbox_path}/executions/{_wire.segment(execution_id)}"
-        return Execution.from_dict(await self._transport.json("GET", path))
+        """One of the latest executions by its id, or what there is of it so far."""
+        return await self.attach(execution_id).result()
+
+    async def executions(self) -> List[ExecutionInfo]:
+        """The cells that wait, the one that runs, and the latest that ended, the oldest first."""
+        answer = await self._transport.json("GET", f"{self._path}/executions")
+        return Fields(answer, "the list of executions").items("items", ExecutionInfo.from_dict)
+
+    async def queue(self) -> List[ExecutionInfo]:
+        """The cell that runs and those that wait behind it."""
+        return [one for one in await self.executions() if one.status in ("queued", "running")]
 
     async def interrupt(self) -> None:
         """Interrupts the cell that runs, as Ctrl-C does; its execution ends with KeyboardInterrupt."""
         await self._transport.json("POST", f"{self._path}/interrupt")
+
+    async def restart(self) -> AsyncCodeContext:
+        """Gives the context a fresh kernel and returns the object itself when that answers.
+
+        Variables are lost, the cell that runs ends with KernelDied, those that wait are aborted.
+        """
+        answer = await self._transport.json("POST", f"{self._path}/restart", read_timeout=_RESTART)
+        self._adopt(context_info(answer))
+        return self
+
+    async def complete(self, code: str, cursor_pos: Optional[int] = None) -> Completion:
+        """What may stand at a place in the code, its end by default, counted in characters.
+
+        Raises:
+            ConflictError: A cell runs; code ``context.busy``.
+        """
+        body = {"code": code, **({} if cursor_pos is None else {"cursor_pos": cursor_pos})}
+        return Completion.from_dict(await self._transport.json("POST", f"{self._path}/complete", body=body))
+
+    async def inspect(
+        self, code: str, cursor_pos: Optional[int] = None, detail: int = 0
+    ) -> Mapping[str, str]:
+        """What the name at a place in the code is, by MIME type; empty where nothing is known.
+
+        With `detail` 1 its source is in it.
+        """
+        body = {"code": code, **({} if cursor_pos is None else {"cursor_pos": cursor_pos}), "detail": detail}
+        answer = await self._transport.json("POST", f"{self._path}/inspect", body=body)
+        return Fields(answer, "an inspection").mapping("data")
+
+    async def is_complete(self, code: str) -> str:
+        """Whether code is all of a cell: ``complete``, ``incomplete``, ``invalid`` or ``unknown``."""
+        answer = await self._transport.json("POST", f"{self._path}/is_complete", body={"code": code})
+        return Fields(answer, "an answer").text("status")
+
+    async def history(self, limit: int = 100) -> List[HistoryEntry]:
+        """The latest cells that its kernel ran, the oldest first."""
+        answer = await self._transport.json("GET", f"{self._path}/history", params={"limit": str(limit)})
+        return Fields(answer, "the history").items("items", HistoryEntry.from_dict)
 
     async def refresh(self) -> AsyncCodeContext:
         """Asks the server for this object's fields again and returns the object itself."""
@@ -112,6 +246,21 @@ class AsyncCodeContext(ContextInfo):
             if error is None:
                 raise
             _log.warning("context %s was not closed: %s", self.id, failure)
+
+    async def _run(self, body: Mapping[str, Any], seconds: Optional[float]) -> Execution:
+        """Runs a cell in one call."""
+        try:
+            answer = await self._transport.json(
+                "POST",
+                f"{self._path}/executions",
+                body=body,
+                read_timeout=_wire.patience(seconds),
+                repeatable=True,
+            )
+        except ConnectionError as error:
+            error.detail["execution_id"] = body["id"]
+            raise await self._explain(error, "the cell") from error
+        return Execution.from_dict(answer)
 
     def _adopt(self, info: ContextInfo) -> None:
         for one in fields(info):

@@ -153,6 +153,8 @@ class AsyncSandbox(AsyncProcesses, AsyncLife, AsyncForks):
         language: str = "python",
         cwd: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
+        *,
+        name: Optional[str] = None,
     ) -> AsyncCodeContext:
         """Starts a kernel and returns when it takes cells.
 
@@ -160,8 +162,9 @@ class AsyncSandbox(AsyncProcesses, AsyncLife, AsyncForks):
             language: One of the template's; ``python`` also goes by ``py`` and ``python3``.
             cwd: Folder to start in, ``/workspace`` by default.
             env: Environment besides the sandbox's.
+            name: A label, to know it by in lists.
         """
-        body = {"language": _wire.language(language), **_wire.sparse(cwd=cwd, env=dict(env or {}))}
+        body = {"language": _wire.language(language), **_wire.sparse(cwd=cwd, env=dict(env or {}), name=name)}
         answer = await self._transport.json(
             "POST", f"{self._path}/contexts", body=body, read_timeout=START_LIMIT
         )

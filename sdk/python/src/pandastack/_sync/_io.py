@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Callable, Optional, TypeVar
 
 import httpx
 
 from .._session import HEADERS, transport_options
 
+A = TypeVar("A")
 T = TypeVar("T")
 Cancel = threading.Event
 
@@ -50,10 +53,25 @@ def pause(seconds: float, cancel: Optional[Cancel] = None) -> None:
         cancel.wait(seconds)
 
 
-def notify(callback: Optional[Callable[[str], object]], text: str) -> None:
+def notify(callback: Optional[Callable[[A], object]], value: A) -> None:
     """Calls a function of the user's."""
     if callback is not None:
-        callback(text)
+        callback(value)
+
+
+def answer(callback: Callable[[A], object], value: A) -> object:
+    """What a function of the user's gives."""
+    return callback(value)
+
+
+@contextmanager
+def closing(items: Iterator[T]) -> Iterator[Iterator[T]]:
+    """Ends a generator, and what it holds open, with the block."""
+    try:
+        yield items
+    finally:
+        if isinstance(items, Generator):
+            items.close()
 
 
 def blocking(work: Callable[[], T]) -> T:

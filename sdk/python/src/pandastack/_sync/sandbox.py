@@ -154,6 +154,8 @@ class Sandbox(Processes, Life, Forks):
         language: str = "python",
         cwd: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
+        *,
+        name: Optional[str] = None,
     ) -> CodeContext:
         """Starts a kernel and returns when it takes cells.
 
@@ -161,8 +163,9 @@ class Sandbox(Processes, Life, Forks):
             language: One of the template's; ``python`` also goes by ``py`` and ``python3``.
             cwd: Folder to start in, ``/workspace`` by default.
             env: Environment besides the sandbox's.
+            name: A label, to know it by in lists.
         """
-        body = {"language": _wire.language(language), **_wire.sparse(cwd=cwd, env=dict(env or {}))}
+        body = {"language": _wire.language(language), **_wire.sparse(cwd=cwd, env=dict(env or {}), name=name)}
         answer = self._transport.json(
             "POST", f"{self._path}/contexts", body=body, read_timeout=START_LIMIT
         )

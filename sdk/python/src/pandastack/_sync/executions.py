@@ -1,0 +1,205 @@
+# Generated from _async/executions.py by generate_sync.py. Do not edit.
+"""Cells as executions: followed as they run, attached to again, answered and cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Iterable, Mapping
+from time import monotonic
+from typing import Any, Callable, Optional, Union
+
+from .. import _wire
+from .._cells import ExecutionEvent
+from .._results import CellError, Execution, InputRequest, Result
+from ..exceptions import ConnectionError, PandastackError
+from ._io import answer, closing, notify, pause
+from .transport import Transport
+
+Explain = Callable[[ConnectionError, str], PandastackError]
+OnText = Callable[[str], object]
+OnResult = Callable[[Result], object]
+OnError = Callable[[CellError], object]
+OnEvent = Callable[[ExecutionEvent], object]
+OnInput = Callable[[InputRequest], object]
+Stdin = Union[str, Iterable[str]]
+
+# How long a stream that broke is taken up again without a single new event, in seconds: a server
+# that is started anew finds its sandboxes in less.
+_REATTACH = 30.0
+_WAITS = (0.1, 0.2, 0.4, 0.8, 1.6)
+_UNDER_WAY = ("queued", "running")
+# What input() gets when nothing is left to answer with: EOFError.
+_END_OF_INPUT = "\x04"
+
+
+class ExecutionHandle:
+    """One cell, wherever it is on its way. It goes on whether or not anybody listens.
+
+    Attributes:
+        id: To `CodeContext.attach` to it again.
+    """
+
+    def __init__(
+        self, transport: Transport, sandbox_path: str, execution_id: str, explain: Explain
+    ) -> None:
+        self.id = execution_id
+        self._transport = transport
+        self._path = f"{sandbox_path}/executions/{_wire.segment(execution_id)}"
+        self._explain = explain
+
+    def events(self, after: int = 0) -> Iterator[ExecutionEvent]:
+        """Its events with a number above `after`, as they come, to its end.
+
+        A connection that breaks is taken up where it ended.
+
+        Raises:
+            ExecInterrupted: The server did not come back for half a minute.
+            NotFoundError: The execution, or its sandbox, is gone.
+        """
+        with closing(self._follow(after, None)) as events:
+            for event in events:
+                yield event
+
+    def wait(self) -> Execution:
+        """Waits for its end and gives all that came of it. Errors are those of `events`."""
+        so_far = self.result()
+        if so_far.status not in _UNDER_WAY:
+            return so_far
+        with closing(self._follow(so_far.events, None)) as events:
+            for event in events:
+                if event.execution is not None:
+                    return event.execution
+        return self.result()
+
+    def result(self) -> Execution:
+        """What came of it, or what there is so far."""
+        return Execution.from_dict(self._transport.json("GET", self._path))
+
+    def cancel(self) -> None:
+        """Takes it out of its context's queue, or interrupts it. One that has ended is left alone."""
+        self._transport.json("POST", f"{self._path}/cancel", repeatable=True)
+
+    def input(self, text: str) -> None:
+        """Answers what it asks (`Execution.input`): one line without its end."""
+        self._transport.json("POST", f"{self._path}/input", body={"text": text})
+
+    def output(self, stream: str = "stdout") -> str:
+        """All that it printed by now, also what `Execution.stdout` has no room for.
+
+        The sandbox keeps 256 MiB of a cell's events; a line tells where more was printed than that.
+        """
+        whole = self._transport.get_bytes(f"{self._path}/output", {"stream": stream})
+        return whole.decode("utf-8", "replace")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id}>"
+
+    def _follow(
+        self, after: int, begin: Optional[tuple[str, Mapping[str, Any]]]
+    ) -> Iterator[ExecutionEvent]:
+        """Follows it; `begin` is the call that begins it, which may be made again."""
+        last, deadline = after, monotonic() + _REATTACH
+        waits = iter(_WAITS)
+        while True:
+            try:
+                with closing(self._connection(last, begin)) as events:
+                    for event in events:
+                        if event.seq <= last:
+                            continue
+                        last, deadline, waits = event.seq, monotonic() + _REATTACH, iter(_WAITS)
+                        yield event
+                        if event.type == "done":
+                            return
+                if last > 0 and self._ended(last):
+                    return
+                lost = ConnectionError("The stream ended before the cell did.", code="client.connection_lost")
+            except ConnectionError as error:
+                lost = error
+            if monotonic() > deadline or lost.code == "client.no_server":
+                lost.detail["execution_id"] = self.id
+                raise self._explain(lost, "the cell") from lost
+            pause(next(waits, _WAITS[-1]))
+
+    def _ended(self, last: int) -> bool:
+        """Whether nothing follows an event: it may have been the last one that there is."""
+        so_far = self.result()
+        return so_far.status not in _UNDER_WAY and so_far.events <= last
+
+    def _connection(
+        self, last: int, begin: Optional[tuple[str, Mapping[str, Any]]]
+    ) -> Iterator[ExecutionEvent]:
+        if begin is not None and last == 0:
+            opened = self._transport.events("POST", begin[0], body=begin[1])
+        else:
+            opened = self._transport.events("GET", f"{self._path}/events", params={"after": str(last)})
+        with opened as events:
+            for event in events:
+                if event.name == "failure":
+                    raise _wire.error_in_stream(event.data)
+                yield ExecutionEvent.from_dict(event.data)
+
+
+class Listeners:
+    """The functions that a caller wants called while a cell runs."""
+
+    def __init__(
+        self,
+        on_stdout: Optional[OnText],
+        on_stderr: Optional[OnText],
+        on_result: Optional[OnResult],
+        on_error: Optional[OnError],
+        on_event: Optional[OnEvent],
+        on_input: Optional[OnInput],
+        stdin: Optional[Stdin],
+    ) -> None:
+        if on_input is not None and stdin is not None:
+            raise ValueError("give on_input or stdin, not both")
+        self._on_stdout = on_stdout
+        self._on_stderr = on_stderr
+        self._on_result = on_result
+        self._on_error = on_error
+        self._on_event = on_event
+        self._on_input = on_input
+        self._lines = None if stdin is None else iter(stdin.splitlines() if isinstance(stdin, str) else stdin)
+        live = (on_stdout, on_stderr, on_result, on_error, on_event)
+        self.answers = on_input is not None or stdin is not None
+        self.any = self.answers or any(one is not None for one in live)
+
+    def hear(self, event: ExecutionEvent, handle: ExecutionHandle) -> None:
+        """Calls those that an event is for."""
+        notify(self._on_event, event)
+        if event.type == "stdout":
+            notify(self._on_stdout, event.text)
+        elif event.type == "stderr":
+            notify(self._on_stderr, event.text)
+        elif event.type == "result" and event.result is not None:
+            notify(self._on_result, event.result)
+        elif event.type == "error" and event.error is not None:
+            notify(self._on_error, event.error)
+        elif event.type == "input_request" and event.input is not None and self.answers:
+            self._answer(event.input, handle)
+
+    def _answer(self, question: InputRequest, handle: ExecutionHandle) -> None:
+        try:
+            text = self._text(question)
+        except BaseException:
+            handle.cancel()  # nobody else would answer it
+            raise
+        handle.input(text)
+
+    def _text(self, question: InputRequest) -> str:
+        if self._on_input is not None:
+            return str(answer(self._on_input, question))
+        assert self._lines is not None
+        return next(self._lines, _END_OF_INPUT)
+
+
+def run(
+    handle: ExecutionHandle, begin: tuple[str, Mapping[str, Any]], listeners: Listeners
+) -> Execution:
+    """Begins a cell and follows it to its end."""
+    with closing(handle._follow(0, begin)) as events:
+        for event in events:
+            listeners.hear(event, handle)
+            if event.execution is not None:
+                return event.execution
+    return handle.result()
