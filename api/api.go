@@ -35,6 +35,7 @@ type Sandbox struct {
 	Usage        *Usage `json:"usage,omitempty" doc:"GET of one running sandbox: what it uses now"`
 	// Resumed is there for GET of one running sandbox.
 	Resumed *Resumed `json:"resumed,omitempty" doc:"GET of one running sandbox: what was renewed when its machine went on the last time (start, wake, resume, fork, snapshot)"`
+	Saved   *Saved   `json:"saved,omitempty" doc:"GET of one hibernated sandbox, and the answer to hibernate: what is on disk"`
 }
 
 // Usage is what a sandbox uses at one moment.

@@ -30,6 +30,14 @@ type TakeSnapshot struct {
 	Metadata map[string]string `json:"metadata,omitempty" maxProperties:"64" doc:"in addition to the sandbox's"`
 }
 
+// Saved is what a hibernated sandbox has on disk.
+type Saved struct {
+	MemoryBytes  int64   `json:"memory_bytes" doc:"pages that differ from the template's, before compression"`
+	WrittenBytes int64   `json:"written_bytes" doc:"those that this hibernation had to write; the others were on disk already"`
+	DiskBytes    int64   `json:"disk_bytes" doc:"on the server's disk, for the sandbox's disk"`
+	TotalMS      float64 `json:"total_ms" doc:"until all was on disk"`
+}
+
 // Wake asks for a hibernated sandbox to run again.
 type Wake struct {
 	From string `json:"from,omitempty" enum:"memory,disk" default:"memory" doc:"disk boots anew from its files: what was in memory is lost"`

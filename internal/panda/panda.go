@@ -57,6 +57,14 @@ const (
 	OnTimeoutHibernate = "hibernate"
 )
 
+// Seen is what a look at a sandbox gave: of one that runs what it uses, of a
+// hibernated one what is on disk.
+type Seen struct {
+	Usage   *api.Usage
+	Resumed *api.Resumed
+	Saved   *api.Saved
+}
+
 // Snapshot is a sandbox at one moment, memory and disk, from which any number of
 // sandboxes can be made. Its ID also names its save.
 type Snapshot struct {

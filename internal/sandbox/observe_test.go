@@ -78,10 +78,10 @@ func TestObserverHearsWhatHappens(t *testing.T) {
 			t.Errorf("not told of %q: %v", what, observer.all)
 		}
 	}
-	if usage, _, err := n.svc.Look(t.Context(), sb.ID); usage != nil || err != nil {
-		t.Errorf("usage of a failed sandbox: %+v, %v", usage, err)
+	if seen, err := n.svc.Look(t.Context(), sb.ID); seen.Usage != nil || err != nil {
+		t.Errorf("usage of a failed sandbox: %+v, %v", seen, err)
 	}
-	if _, _, err := n.svc.Look(t.Context(), "nope"); panda.CodeOf(err) != api.CodeSandboxNotFound {
+	if _, err := n.svc.Look(t.Context(), "nope"); panda.CodeOf(err) != api.CodeSandboxNotFound {
 		t.Errorf("usage of none: %v", err)
 	}
 }
@@ -93,8 +93,9 @@ func (g *guest) Stats(context.Context) (guestproto.Stats, error) {
 func TestUsageOfARunningSandbox(t *testing.T) {
 	n := newNode(t)
 	sb := n.create()
-	usage, resumed, err := n.svc.Look(t.Context(), sb.ID)
-	if err != nil || usage == nil || usage.Network != "none" || usage.Disk.HostBytes == 0 || usage.Guest.MemoryTotalBytes != 2 || usage.Memory.GuestChangedBytes == 0 || resumed == nil {
+	seen, err := n.svc.Look(t.Context(), sb.ID)
+	usage := seen.Usage
+	if err != nil || usage == nil || usage.Network != "none" || usage.Disk.HostBytes == 0 || usage.Guest.MemoryTotalBytes != 2 || usage.Memory.GuestChangedBytes == 0 || seen.Resumed == nil {
 		t.Errorf("got %+v, %v", usage, err)
 	}
 }

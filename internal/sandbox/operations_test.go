@@ -86,6 +86,9 @@ func TestHibernateAndWake(t *testing.T) {
 	n := newNode(t)
 	id := n.create().ID
 	sb := n.hibernate(id)
+	if seen, err := n.svc.Look(t.Context(), id); err != nil || seen.Saved == nil || seen.Saved.MemoryBytes != 4096 {
+		t.Errorf("what is on disk: %+v, %v", seen.Saved, err)
+	}
 	if n.machine(id).alive() || len(n.svc.uids) != 0 {
 		t.Error("the machine or its user id is still there")
 	}

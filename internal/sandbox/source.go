@@ -41,6 +41,8 @@ type save struct {
 	CPUs     int      `json:"cpus"`
 	MemoryMB int      `json:"memory_mb"`
 	Layers   []string `json:"layers"` // none: there is only a disk
+
+	Figures api.Saved `json:"figures"`
 }
 
 const saveFile = "save.json"
@@ -73,6 +75,7 @@ func (s *Service) capture(ctx context.Context, l *live, id string, last, fleetin
 	return got, writeSave(dir, save{
 		WarmKey: record.WarmKey, Lowest: state.Lowest, Compat: state.Key,
 		CPUs: record.CPU, MemoryMB: record.MemoryMB, Layers: got.Layers,
+		Figures: api.Saved{MemoryBytes: got.MemoryBytes, WrittenBytes: got.WrittenBytes, DiskBytes: got.DiskBytes, TotalMS: got.TotalMS},
 	})
 }
 
@@ -112,21 +115,27 @@ func (s *Service) savedSource(ctx context.Context, id string, resume guestproto.
 	return src, nil
 }
 
-func (s *Service) openSave(ctx context.Context, id string, resume guestproto.ResumeRequest) (v save, _ source, err error) {
-	dir := s.saveDir(id)
-	text, err := os.ReadFile(filepath.Join(dir, saveFile))
+func (s *Service) readSave(id string) (v save, err error) {
+	text, err := os.ReadFile(filepath.Join(s.saveDir(id), saveFile))
 	if err != nil {
-		return v, source{}, unreadable(id, err)
+		return v, unreadable(id, err)
 	}
 	if err := json.Unmarshal(text, &v); err != nil {
-		return v, source{}, unreadable(id, err)
+		return v, unreadable(id, err)
+	}
+	return v, nil
+}
+
+func (s *Service) openSave(ctx context.Context, id string, resume guestproto.ResumeRequest) (v save, _ source, err error) {
+	if v, err = s.readSave(id); err != nil {
+		return v, source{}, err
 	}
 	warm, err := s.cfg.Templates.Stored(ctx, v.WarmKey)
 	if err != nil {
 		return v, source{}, err
 	}
 	warm.CPUs, warm.MemoryMB = v.CPUs, v.MemoryMB
-	return v, source{warm: warm, disk: filepath.Join(dir, shim.DiskFile), resume: resume}, nil
+	return v, source{warm: warm, disk: filepath.Join(s.saveDir(id), shim.DiskFile), resume: resume}, nil
 }
 
 func unreadable(id string, err error) error {

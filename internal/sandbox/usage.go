@@ -21,36 +21,50 @@ import (
 // must not keep its owner from seeing what the host knows.
 const usageTime = 2 * time.Second
 
-// Look tells what a running sandbox uses, and what was renewed when its machine went
-// on; both are nil for one that does not run.
-func (s *Service) Look(ctx context.Context, id string) (*api.Usage, *api.Resumed, error) {
+// Look tells what a sandbox uses now, or has on disk.
+func (s *Service) Look(ctx context.Context, id string) (seen panda.Seen, err error) {
 	in, moving, err := s.session(id)
-	if moving != nil || err != nil && panda.CodeOf(err) != api.CodeSandboxNotFound {
-		return nil, nil, nil
+	switch {
+	case moving != nil:
+		return seen, nil
+	case panda.CodeOf(err) == api.CodeSandboxNotFound:
+		return seen, err
+	case err != nil:
+		return s.lookAtSave(id), nil
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	usage := &api.Usage{Network: "none"}
-	if usage.Disk.HostBytes, err = allocated(in.disk()); err != nil {
-		return nil, nil, fmt.Errorf("usage of sandbox %s: %w", id, err)
+	seen.Usage = &api.Usage{Network: "none"}
+	if seen.Usage.Disk.HostBytes, err = allocated(in.disk()); err != nil {
+		return seen, fmt.Errorf("usage of sandbox %s: %w", id, err)
 	}
 	bound, cancel := context.WithTimeout(ctx, usageTime)
 	defer cancel()
 	state, err := in.machine.State(bound)
 	if err != nil {
-		return usage, nil, nil // it is ending, and its next call says so
+		return seen, nil // it is ending, and its next call says so
 	}
-	if usage.Memory, err = hostMemory(state); err != nil {
-		return nil, nil, fmt.Errorf("usage of sandbox %s: %w", id, err)
+	seen.Resumed = resumed(state)
+	if seen.Usage.Memory, err = hostMemory(state); err != nil {
+		return seen, fmt.Errorf("usage of sandbox %s: %w", id, err)
 	}
 	if n, err := in.machine.ChangedBytes(bound); err == nil {
-		usage.Memory.GuestChangedBytes = n
+		seen.Usage.Memory.GuestChangedBytes = n
 	}
 	if stats, err := in.guest.Stats(bound); err == nil {
-		usage.Guest = guestUsage(stats)
+		seen.Usage.Guest = guestUsage(stats)
 	}
-	return usage, resumed(state), nil
+	return seen, nil
+}
+
+// lookAtSave is of use where there is one.
+func (s *Service) lookAtSave(id string) (seen panda.Seen) {
+	record, err := s.Get(context.Background(), id)
+	if err != nil || record.Status != panda.Hibernated {
+		return seen
+	}
+	if v, err := s.readSave(record.Saved); err == nil {
+		seen.Saved = &v.Figures
+	}
+	return seen
 }
 
 func hostMemory(state shim.State) (m api.HostMemory, err error) {

@@ -62,8 +62,8 @@ func (m *memory) Get(_ context.Context, id string) (panda.Sandbox, error) {
 	return panda.Sandbox{ID: id, Status: panda.Running}, m.box(id)
 }
 func (m *memory) List(context.Context) ([]panda.Sandbox, error) { return nil, m.fail }
-func (m *memory) Look(_ context.Context, id string) (*api.Usage, *api.Resumed, error) {
-	return &api.Usage{Network: "none"}, &api.Resumed{Steps: []api.Step{}}, m.box(id)
+func (m *memory) Look(_ context.Context, id string) (panda.Seen, error) {
+	return panda.Seen{Usage: &api.Usage{Network: "none"}, Resumed: &api.Resumed{Steps: []api.Step{}}}, m.box(id)
 }
 func (m *memory) Delete(_ context.Context, id string) error { return m.box(id) }
 

@@ -70,11 +70,10 @@ func (h *handlers) getSandbox(ctx context.Context, id string) (api.Sandbox, erro
 	if err != nil {
 		return api.Sandbox{}, err
 	}
+	seen, err := h.Sandboxes.Look(ctx, id)
 	out := wireSandbox(box)
-	if out.Usage, out.Resumed, err = h.Sandboxes.Look(ctx, id); err != nil {
-		return api.Sandbox{}, err
-	}
-	return out, nil
+	out.Usage, out.Resumed, out.Saved = seen.Usage, seen.Resumed, seen.Saved
+	return out, err
 }
 
 func (h *handlers) listSandboxes(ctx context.Context, _ *none) (*body[api.SandboxList], error) {

@@ -66,30 +66,35 @@ func (h *handlers) snapshots(a huma.API) {
 
 // transitions are the calls that change whether a sandbox runs.
 func (h *handlers) transitions(a huma.API) {
-	change := func(verb, summary, description string, call func(context.Context, string) (panda.Sandbox, error)) {
+	change := func(verb, summary, description string, call func(context.Context, string) (api.Sandbox, error)) {
 		route(a, huma.Operation{
 			OperationID: verb + "-sandbox", Method: http.MethodPost, Path: "/v1/sandboxes/{id}/" + verb,
 			Tags: []string{"sandboxes"}, Summary: summary, Description: description,
 		}, func(ctx context.Context, in *inSandbox) (*body[api.Sandbox], error) {
-			box, err := call(ctx, string(in.ID))
-			return answer(wireSandbox(box), err)
+			return answer(call(ctx, string(in.ID)))
 		})
 	}
 	change("pause", "Let a sandbox stand still", "It stays in memory and uses no CPU. Calls on it are refused until it goes on.",
-		func(ctx context.Context, id string) (panda.Sandbox, error) { return h.Sandboxes.Pause(ctx, id) })
+		func(ctx context.Context, id string) (api.Sandbox, error) { return wired(h.Sandboxes.Pause(ctx, id)) })
 	change("resume", "Let a paused sandbox go on", "One that is hibernated is woken.",
-		func(ctx context.Context, id string) (panda.Sandbox, error) { return h.Sandboxes.Wake(ctx, id, "") })
+		func(ctx context.Context, id string) (api.Sandbox, error) { return wired(h.Sandboxes.Wake(ctx, id, "")) })
 	change("hibernate", "Move a sandbox to disk", "Writes memory and disk, ends the machine and frees its memory. Answers when all is on disk.",
-		func(ctx context.Context, id string) (panda.Sandbox, error) { return h.Sandboxes.Hibernate(ctx, id) })
+		func(ctx context.Context, id string) (api.Sandbox, error) {
+			if _, err := h.Sandboxes.Hibernate(ctx, id); err != nil {
+				return api.Sandbox{}, err
+			}
+			return h.getSandbox(ctx, id)
+		})
 	route(a, huma.Operation{
 		OperationID: "wake-sandbox", Method: http.MethodPost, Path: "/v1/sandboxes/{id}/wake",
 		Tags: []string{"sandboxes"}, Summary: "Wake a hibernated sandbox",
 		Description: "It goes on where it was, kernels included. From `disk` it boots anew with its files only. One that is paused goes on.",
 	}, func(ctx context.Context, in *wakeSandbox) (*body[api.Sandbox], error) {
-		box, err := h.Sandboxes.Wake(ctx, string(in.ID), given(in.Body).From)
-		return answer(wireSandbox(box), err)
+		return answer(wired(h.Sandboxes.Wake(ctx, string(in.ID), given(in.Body).From)))
 	})
 }
+
+func wired(box panda.Sandbox, err error) (api.Sandbox, error) { return wireSandbox(box), err }
 
 // given is a body that may be missing.
 func given[T any](v *T) (out T) {

@@ -24,8 +24,8 @@ type Sandboxes interface {
 	Get(ctx context.Context, id string) (panda.Sandbox, error)
 	List(ctx context.Context) ([]panda.Sandbox, error)
 	Delete(ctx context.Context, id string) error
-	// Look gives nothing of a sandbox that does not run.
-	Look(ctx context.Context, id string) (*api.Usage, *api.Resumed, error)
+	// Look tells what a sandbox uses, or has on disk.
+	Look(ctx context.Context, id string) (panda.Seen, error)
 	Lifecycle(ctx context.Context, id string) (api.Lifecycle, error)
 	SetLifecycle(ctx context.Context, id string, req api.SetLifecycle) (api.Lifecycle, error)
 	Pause(ctx context.Context, id string) (panda.Sandbox, error)
