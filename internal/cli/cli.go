@@ -65,11 +65,12 @@ type session struct {
 }
 
 type root struct {
-	Run     runCmd     `cmd:"" group:"Sandboxes:" help:"Run Python in a fresh sandbox and print what comes of it."`
-	Sandbox sandboxCmd `cmd:"" group:"Sandboxes:" help:"Create, list and remove sandboxes."`
-	Exec    execCmd    `cmd:"" group:"Sandboxes:" help:"Run a command in a sandbox."`
-	Cp      cpCmd      `cmd:"" group:"Sandboxes:" help:"Copy files and folders into a sandbox or out of it."`
-	Logs    logsCmd    `cmd:"" group:"Sandboxes:" help:"Print the logs of a sandbox's machine."`
+	Run      runCmd      `cmd:"" group:"Sandboxes:" help:"Run Python in a fresh sandbox and print what comes of it."`
+	Sandbox  sandboxCmd  `cmd:"" group:"Sandboxes:" help:"Create, list, save, copy and remove sandboxes."`
+	Snapshot snapshotCmd `cmd:"" group:"Sandboxes:" help:"List and remove snapshots of sandboxes."`
+	Exec     execCmd     `cmd:"" group:"Sandboxes:" help:"Run a command in a sandbox."`
+	Cp       cpCmd       `cmd:"" group:"Sandboxes:" help:"Copy files and folders into a sandbox or out of it."`
+	Logs     logsCmd     `cmd:"" group:"Sandboxes:" help:"Print the logs of a sandbox's machine."`
 
 	Template templateCmd `cmd:"" group:"This machine:" help:"Build and list templates."`
 	Serve    serveCmd    `cmd:"" group:"This machine:" help:"Run the server."`

@@ -177,6 +177,8 @@ func namesOf(ctx context.Context, server *client.Client, kind string) (names []s
 		for _, t := range templates {
 			names = append(names, t.Name)
 		}
+	case "snapshot":
+		return snapshotNames(ctx, server)
 	}
 	return names
 }

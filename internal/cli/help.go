@@ -57,6 +57,8 @@ Examples:
 
   pandastack sandbox create
   pandastack sandbox create --cpu 2 --memory 2048
+  pandastack sandbox create --from-snapshot loaded
+  pandastack sandbox create --idle-timeout 600 --on-timeout hibernate
   pandastack sandbox create --ttl 3600 --metadata owner=ada --metadata job=17
   id=$(pandastack sandbox create) && pandastack exec "$id" -- uname -a`
 }

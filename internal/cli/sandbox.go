@@ -18,6 +18,13 @@ type sandboxCmd struct {
 	Ls     sandboxLsCmd     `cmd:"" help:"List sandboxes."`
 	Get    sandboxGetCmd    `cmd:"" help:"Describe a sandbox."`
 	Rm     sandboxRmCmd     `cmd:"" help:"Remove sandboxes."`
+
+	Pause     sandboxPauseCmd     `cmd:"" help:"Let sandboxes stand still in memory."`
+	Resume    sandboxResumeCmd    `cmd:"" help:"Let paused sandboxes go on."`
+	Hibernate sandboxHibernateCmd `cmd:"" help:"Move sandboxes to disk and free their memory."`
+	Wake      sandboxWakeCmd      `cmd:"" help:"Bring hibernated sandboxes back as they were."`
+	Snapshot  sandboxSnapshotCmd  `cmd:"" help:"Save a sandbox, for others to go on from, and print the snapshot's id."`
+	Fork      sandboxForkCmd      `cmd:"" help:"Copy a sandbox as it is at this moment, and print the copies' ids."`
 }
 
 // sizeFlags choose another size than the template's.
@@ -34,9 +41,12 @@ func (f sizeFlags) sandbox(template string) api.CreateSandbox {
 type sandboxCreateCmd struct {
 	listFlags
 	sizeFlags
-	Template string            `default:"code-interpreter" complete:"template" help:"Template to make it from [${default}]."`
-	TTL      int               `name:"ttl" placeholder:"SECONDS" help:"Remove it after this time."`
-	Metadata map[string]string `placeholder:"KEY=VALUE" help:"Notes to keep with it."`
+	Template     string            `default:"code-interpreter" complete:"template" help:"Template to make it from [${default}]."`
+	FromSnapshot string            `placeholder:"SNAPSHOT" complete:"snapshot" help:"Go on from a snapshot, with its template and size."`
+	IdleTimeout  int               `placeholder:"SECONDS" help:"What --on-timeout says happens when nothing has run in it for so long."`
+	OnTimeout    string            `enum:"kill,hibernate" default:"kill" placeholder:"kill|hibernate" help:"What happens at the end of a time to live or of an idle time [${default}]."`
+	TTL          int               `name:"ttl" placeholder:"SECONDS" help:"Remove it after this time, or what --on-timeout says."`
+	Metadata     map[string]string `placeholder:"KEY=VALUE" help:"Notes to keep with it."`
 }
 
 func (c *sandboxCreateCmd) Run(s *session) error {
@@ -45,7 +55,11 @@ func (c *sandboxCreateCmd) Run(s *session) error {
 		return err
 	}
 	req := c.sandbox(c.Template)
+	if req.FromSnapshot = c.FromSnapshot; c.FromSnapshot != "" {
+		req.Template = ""
+	}
 	req.TTLSeconds, req.Metadata = c.TTL, c.Metadata
+	req.IdleTimeoutSeconds, req.OnTimeout = c.IdleTimeout, c.OnTimeout
 	box, err := s.createSandbox(server, req)
 	if err != nil {
 		return err
@@ -73,8 +87,7 @@ func (c *sandboxLsCmd) Run(s *session) error {
 	}
 	rows := [][]string{{"ID", "TEMPLATE", "STATUS", "AGE", "START", "ISOLATION"}}
 	for _, b := range items {
-		start := fmt.Sprintf("%s in %.0f ms", b.Start.Kind, b.Start.TotalMS)
-		rows = append(rows, []string{b.ID, b.Template, b.Status, age(b.CreatedAt), start, b.Isolation})
+		rows = append(rows, []string{b.ID, b.Template, b.Status, age(b.CreatedAt), startOf(b), b.Isolation})
 	}
 	return s.table(rows)
 }
@@ -114,16 +127,30 @@ func describe(b api.Sandbox) [][]string {
 		[]string{"size", fmt.Sprintf("%d CPU, %d MiB memory", b.CPU, b.MemoryMB)},
 		[]string{"created", b.CreatedAt.Format(timeFormat) + " (" + age(b.CreatedAt) + " ago)"},
 		[]string{"expires", expires},
-		[]string{"start", fmt.Sprintf("%s in %.0f ms", b.Start.Kind, b.Start.TotalMS)},
+		[]string{"start", startOf(b)},
 	)
 	for _, step := range b.Start.Steps {
 		rows = append(rows, []string{"  " + step.Name, fmt.Sprintf("%.1f ms", step.MS)})
+	}
+	for _, origin := range [][]string{{"snapshot", b.FromSnapshot}, {"copy of", b.ForkParentID}, {"tree", b.ForkTreeID}} {
+		if origin[1] != "" {
+			rows = append(rows, origin)
+		}
 	}
 	rows = append(rows, []string{"isolation", b.Isolation + ", accelerator " + b.Accelerator})
 	for _, key := range slices.Sorted(maps.Keys(b.Metadata)) {
 		rows = append(rows, []string{"metadata." + key, b.Metadata[key]})
 	}
 	return rows
+}
+
+// startOf says how a sandbox came to life.
+func startOf(b api.Sandbox) string {
+	start := fmt.Sprintf("%s in %.0f ms", b.Start.Kind, b.Start.TotalMS)
+	if b.Start.Lost != "" {
+		start += ", its " + b.Start.Lost + " was lost"
+	}
+	return start
 }
 
 // usageRows says what a sandbox uses, as far as that is known.
@@ -167,17 +194,5 @@ func (c *sandboxRmCmd) Run(s *session) error {
 			ids = append(ids, b.ID)
 		}
 	}
-	failed := false
-	for _, id := range ids {
-		if err := server.DeleteSandbox(s.ctx, id); err != nil {
-			printFailure(s.Env, explain(err, s.node))
-			failed = true
-			continue
-		}
-		fmt.Fprintln(s.Stdout, id)
-	}
-	if failed {
-		return exitCode(1)
-	}
-	return nil
+	return s.each(ids, func(id string) error { return server.DeleteSandbox(s.ctx, id) })
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,16 +84,23 @@ func TestBar(t *testing.T) {
 
 func TestCompletion(t *testing.T) {
 	a := newAnswers(t)
+	a.routes = map[string]http.HandlerFunc{"GET /v1/snapshots": func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, 200, api.SnapshotList{Items: []api.Snapshot{{ID: "snap1", Name: "loaded"}}})
+	}}
 	for line, want := range map[string]string{
-		"ru":                     "run",
-		"sandbox ":               "create ls get rm",
-		"sandbox get ":           "box1",
-		"sandbox rm box1 ":       "box1",
-		"exec b":                 "box1",
-		"exec box1 -- ":          "",
-		"sandbox get --data-dir": "--data-dir",
-		"completion ":            "bash zsh fish",
-		"sandbox get --api-key ": "",
+		"ru":                               "run",
+		"sandbox ":                         "create ls get rm pause resume hibernate wake snapshot fork",
+		"sandbox get ":                     "box1",
+		"sandbox rm box1 ":                 "box1",
+		"exec b":                           "box1",
+		"exec box1 -- ":                    "",
+		"sandbox get --data-dir":           "--data-dir",
+		"sandbox hibernate ":               "box1",
+		"snapshot rm ":                     "snap1 loaded",
+		"sandbox create --from-snapshot l": "loaded",
+		"sandbox create --on-timeout ":     "kill hibernate",
+		"completion ":                      "bash zsh fish",
+		"sandbox get --api-key ":           "",
 	} {
 		words := strings.Split(line, " ")
 		got := a.command(t.Context(), append([]string{"__complete", "--"}, words...)...)

@@ -17,6 +17,7 @@ from ._async.sandbox import AsyncSandbox
 from ._async.snapshots import AsyncSnapshots
 from ._cells import Completion, Dropped, ExecutionEvent, ExecutionInfo, HistoryEntry
 from ._create_retry import CreateRetryEvent
+from ._explore import BranchOutcome, Candidate, ExploreResult
 from ._models import (
     ExecChunk,
     ExecResult,
@@ -35,6 +36,7 @@ from ._snapshots import Promotion, Snapshot, SnapshotId
 from ._sync.client import Client, get_default_client, set_default_client
 from ._sync.context import CodeContext
 from ._sync.executions import ExecutionHandle
+from ._sync.explore import explore
 from ._sync.filesystem import SandboxFilesystem
 from ._sync.processes import SandboxCommands
 from ._sync.sandbox import Sandbox
@@ -53,6 +55,7 @@ from .exceptions import (
     ConnectionError,
     CreateCancelled,
     ExecInterrupted,
+    ExploreError,
     FieldError,
     NotFoundError,
     NotOfferedError,
@@ -74,6 +77,8 @@ __all__ = [
     "AsyncSnapshots",
     "AuthError",
     "BadRequestError",
+    "BranchOutcome",
+    "Candidate",
     "CapacityError",
     "CellError",
     "CellFailed",
@@ -94,6 +99,8 @@ __all__ = [
     "ExecutionEvent",
     "ExecutionHandle",
     "ExecutionInfo",
+    "ExploreError",
+    "ExploreResult",
     "FieldError",
     "FileInfo",
     "FileWritten",
@@ -125,6 +132,7 @@ __all__ = [
     "Truncation",
     "Version",
     "__version__",
+    "explore",
     "get_default_async_client",
     "get_default_client",
     "rendered",

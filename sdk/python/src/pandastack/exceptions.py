@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 if TYPE_CHECKING:
+    from ._explore import BranchOutcome
     from ._results import Execution
 
 
@@ -154,6 +155,14 @@ class TemplateBuildError(PandastackError):
     def __init__(self, message: str = "", *, build: Any = None, **about: Any) -> None:
         super().__init__(message, **about)
         self.build = build
+
+
+class ExploreError(PandastackError):
+    """``explore`` chose nothing, and no copy is left. `outcomes` has what came of the candidates."""
+
+    def __init__(self, message: str = "", *, outcomes: Sequence[BranchOutcome] = (), **about: Any) -> None:
+        super().__init__(message, **about)
+        self.outcomes = list(outcomes)
 
 
 class CreateCancelled(PandastackError):

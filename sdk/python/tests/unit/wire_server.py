@@ -43,11 +43,15 @@ def hang_up(connection: socket.socket) -> None:
 
 
 class WireServer:
-    """Answers the requests with `replies`, in the order in which they come; without one it stays silent."""
+    """Answers the requests with `replies`, in the order in which they come; without one it stays silent.
+
+    `respond`, where it is set, answers instead by what is asked.
+    """
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.replies: deque[Reply] = deque()
+        self.respond: Optional[Callable[[Request], bytes]] = None
         self.closing = threading.Event()
         outer = self
 
@@ -85,6 +89,9 @@ class WireServer:
             if request is None:
                 return
             self.requests.append(request)
+            if self.respond is not None:
+                connection.sendall(self.respond(request))
+                continue
             if not self.replies:
                 self.closing.wait()
                 return

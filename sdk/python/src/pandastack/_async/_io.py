@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from typing import Callable, Optional, TypeVar
 
@@ -49,6 +49,23 @@ async def answer(callback: Callable[[A], object], value: A) -> object:
     """What a function of the user's gives, which may be a coroutine's."""
     called = callback(value)
     return await called if inspect.isawaitable(called) else called
+
+
+async def each(items: Sequence[A], work: Callable[[A], Awaitable[T]], at_once: int) -> list[T]:
+    """What work gives for each item, some at once. When one fails, the others are called off."""
+    turns = asyncio.Semaphore(at_once)
+
+    async def one(item: A) -> T:
+        async with turns:
+            return await work(item)
+
+    tasks = [asyncio.ensure_future(one(item)) for item in items]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @asynccontextmanager

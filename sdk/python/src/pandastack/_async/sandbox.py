@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, List, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, List, Optional, TypeVar, Union
 
 from .. import _wire
+from .._explore import Candidate, ExploreResult
 from .._fields import Fields
 from .._models import SandboxInfo, context_info, sandbox_info
 from ..exceptions import ConnectionError, NotFoundError, PandastackError
 from ._io import Cancel
 from .context import AsyncCodeContext
+from .explore import explore
 from .filesystem import AsyncSandboxFilesystem
 from .forks import AsyncForks
 from .lifecycle import AsyncLife
@@ -179,6 +181,15 @@ class AsyncSandbox(AsyncProcesses, AsyncLife, AsyncForks):
         """The context with this id."""
         path = f"{self._path}/contexts/{_wire.segment(context_id)}"
         return self._context(await self._transport.json("GET", path))
+
+    async def explore(
+        self: S, candidates: Sequence[Union[Candidate, str]], **options: Any
+    ) -> ExploreResult[S]:
+        """Tries several ways at once, each in a copy of its own, and keeps the best copy.
+
+        Arguments, errors and result are those of `pandastack.explore`.
+        """
+        return await explore(self, candidates, **options)
 
     async def __aenter__(self: S) -> S:
         return self

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Callable, Optional, TypeVar
 
@@ -62,6 +63,17 @@ def notify(callback: Optional[Callable[[A], object]], value: A) -> None:
 def answer(callback: Callable[[A], object], value: A) -> object:
     """What a function of the user's gives."""
     return callback(value)
+
+
+def each(items: Sequence[A], work: Callable[[A], T], at_once: int) -> list[T]:
+    """What work gives for each item, some at once. When one fails, what has not begun is called off."""
+    with ThreadPoolExecutor(at_once) as pool:
+        begun = [pool.submit(work, item) for item in items]
+        try:
+            return [one.result() for one in begun]
+        finally:
+            for one in begun:
+                one.cancel()
 
 
 @contextmanager

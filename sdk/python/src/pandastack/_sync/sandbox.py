@@ -6,14 +6,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, List, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, List, Optional, TypeVar, Union
 
 from .. import _wire
+from .._explore import Candidate, ExploreResult
 from .._fields import Fields
 from .._models import SandboxInfo, context_info, sandbox_info
 from ..exceptions import ConnectionError, NotFoundError, PandastackError
 from ._io import Cancel
 from .context import CodeContext
+from .explore import explore
 from .filesystem import SandboxFilesystem
 from .forks import Forks
 from .lifecycle import Life
@@ -180,6 +182,15 @@ class Sandbox(Processes, Life, Forks):
         """The context with this id."""
         path = f"{self._path}/contexts/{_wire.segment(context_id)}"
         return self._context(self._transport.json("GET", path))
+
+    def explore(
+        self: S, candidates: Sequence[Union[Candidate, str]], **options: Any
+    ) -> ExploreResult[S]:
+        """Tries several ways at once, each in a copy of its own, and keeps the best copy.
+
+        Arguments, errors and result are those of `pandastack.explore`.
+        """
+        return explore(self, candidates, **options)
 
     def __enter__(self: S) -> S:
         return self
