@@ -178,17 +178,17 @@ def test_restart_and_questions(ctx: CodeContext) -> None:
 
 
 def test_much_output_hurts_nobody(mine: OwnServer, ctx: CodeContext) -> None:
-    ex = ctx.run_code("print('\\n'.join(f'{i:06} ' + 'ü' * 20 for i in range(200_000)))")
+    ex = ctx.run_code("print('\\n'.join(f'{i:06} ' + 'ü' * 20 for i in range(100_000)))")
     assert ex.truncated is not None
     assert ex.truncated.stdout is not None
     cut = ex.truncated.stdout
-    assert (cut.bytes, cut.lines, cut.kept) == (200_000 * 48, 200_000, len(ex.stdout.encode()))
+    assert (cut.bytes, cut.lines, cut.kept) == (100_000 * 48, 100_000, len(ex.stdout.encode()))
     assert 65_000 < cut.kept <= 65_536
     assert ex.stdout.startswith("000000 ü")
-    assert ex.stdout.endswith("199999 " + "ü" * 20 + "\n")
+    assert ex.stdout.endswith("099999 " + "ü" * 20 + "\n")
     whole = ctx.attach(ex.id).output()
     assert len(whole.encode()) == cut.bytes
-    assert whole.splitlines()[100_000].startswith("100000")
+    assert whole.splitlines()[50_000].startswith("050000")
     all_of_it = ctx.run_code("print('x' * 100_000)", max_output=200_000)
     assert (len(all_of_it.stdout), all_of_it.truncated) == (100_001, None)
     large = ctx.run_code("'y' * 100_000_000")
@@ -196,7 +196,7 @@ def test_much_output_hurts_nobody(mine: OwnServer, ctx: CodeContext) -> None:
     assert large.text is None or len(large.text) < 20_000_000
     endless = ctx.start("while True: print('z' * 1000)")
     for event in endless.events():
-        if event.seq == 200:
+        if event.seq == 50:
             endless.cancel()
     assert endless.wait().status == "error"
     assert ctx.run_code("1 + 1").text == "2"
@@ -206,7 +206,7 @@ def test_much_output_hurts_nobody(mine: OwnServer, ctx: CodeContext) -> None:
 def test_hogs_starve_nobody(box: Sandbox, ctx: CodeContext) -> None:
     hogs = "for i in 1 2 3 4 5 6 7 8; do while :; do :; done & done; wait"
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(box.exec_stream, f"echo on; timeout 8 sh -c '{hogs}'")
+        running = pool.submit(box.exec_stream, f"echo on; timeout 5 sh -c '{hogs}'")
         assert ctx.run_code("1 + 1").text == "2"
         dies = ctx.run_code("x = bytearray(8 << 30)", timeout=120)
         grows = ctx.run_code("x = []\nwhile True: x.append(bytearray(16 << 20))", timeout=120)
