@@ -35,13 +35,13 @@ class Peer:
     def __init__(self, name: str, folder: str) -> None:
         self.manager: KernelManager
         self.client: BlockingKernelClient
+        self.folder = folder
         self.manager, self.client = start_new_kernel(kernel_name=name, cwd=folder)
 
     def run(
         self, code: str, answers: tuple[str, ...] = (), **options: Any
     ) -> list[Message]:
         """The messages one cell gives, then its reply, then what it asked for."""
-        options.setdefault("allow_stdin", bool(answers))
         msg_id = self.client.execute(code, **options)
         waiting = list(answers)
         messages: list[Message] = []
