@@ -25,8 +25,8 @@ import (
 //	POST   /kernels/{id}/execute         ExecuteRequest -> lines of Event
 //	GET    /executions/{id}/events       ?after=N -> lines of Event; &follow=false ends with what there is
 //	POST   /exec                         ExecRequest -> lines of ExecEvent
-//	GET    /file                         ?path= -> raw body; its FileInfo in a header
-//	PUT    /file                         ?path=&mode=&nosync= raw body -> FileInfo
+//	GET    /file                         ?path=&lane= -> raw body; its FileInfo in a header
+//	PUT    /file                         ?path=&mode=&nosync=&lane= raw body -> FileInfo
 //	GET    /dir                          ?path= -> []FileInfo
 //	GET    /stat                         ?path= -> FileInfo
 //
@@ -61,6 +61,7 @@ var codeStatus = map[string]int{
 	CodeLimit:       http.StatusConflict,
 	CodeInternal:    http.StatusInternalServerError,
 	CodeBroken:      http.StatusBadGateway,
+	CodeNoLane:      http.StatusConflict,
 }
 
 // Status is the HTTP status that an error code travels under; 500 for one that
