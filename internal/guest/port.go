@@ -19,43 +19,78 @@ const (
 	maxWait = 20 * time.Millisecond
 )
 
+const (
+	// laneNap lets a page become many before they are fetched: to wait for each
+	// costs more than to take it. The port holds 512 KiB meanwhile.
+	laneNap = 500 * time.Microsecond
+	// turn bounds what a call moves before others get the processor.
+	turn = 256 << 10
+)
+
 // port is a virtio-serial port. Its reads say end of file while no host is
 // connected; here they wait.
 type port struct {
 	*os.File
 	raw syscall.RawConn
+	nap time.Duration // 0 where bytes are wanted at once
 }
 
-// Read waits for bytes and takes as many as are there. The driver hands out one
-// page for each system call, however much is asked for.
+// Read waits for bytes and takes what is there, or comes within naps. The
+// driver hands out one page for each system call, however much is asked for.
 func (p *port) Read(b []byte) (n int, err error) {
-	for wait := minWait; n == 0 && err == nil && len(b) > 0; wait = min(2*wait, maxWait) {
-		absent := false
-		if rerr := p.raw.Read(func(fd uintptr) bool {
-			n, absent, err = readPages(fd, b)
-			return n > 0 || absent || err != nil
-		}); rerr != nil {
-			return n, rerr
-		}
-		if absent && n == 0 {
+	b = b[:min(len(b), turn)]
+	for wait := minWait; n < len(b); {
+		got, absent := 0, false
+		rerr := p.raw.Read(func(fd uintptr) bool {
+			got, absent, err = move(syscall.SYS_READ, fd, b[n:])
+			return n+got > 0 || absent || err != nil
+		})
+		n += got
+		switch {
+		case rerr != nil || err != nil:
+			return n, errors.Join(rerr, err)
+		case n > 0 && (got == 0 || p.nap == 0):
+			return n, nil
+		case n > 0 && n < len(b):
+			time.Sleep(p.nap)
+		case absent:
 			time.Sleep(wait)
+			wait = min(2*wait, maxWait)
 		}
 	}
-	return n, err
+	return n, nil
 }
 
-// readPages reads without waiting until b is full or nothing is left. The
-// scheduler is not told of these calls, which are short and many: that would
-// take as long as they do themselves.
-func readPages(fd uintptr, b []byte) (n int, absent bool, err error) {
+func (p *port) Write(b []byte) (n int, err error) {
 	for n < len(b) {
-		got, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&b[n])), uintptr(len(b)-n))
+		part, sent := b[n:min(len(b), n+turn)], 0
+		rerr := p.raw.Write(func(fd uintptr) bool {
+			sent, _, err = move(syscall.SYS_WRITE, fd, part)
+			return sent > 0 || err != nil
+		})
+		n += sent
+		if rerr != nil || err != nil {
+			return n, errors.Join(rerr, err)
+		}
+		if sent < len(part) {
+			time.Sleep(p.nap)
+		}
+	}
+	return n, nil
+}
+
+// move reads or writes without waiting until b is done or nothing goes any
+// more; none says that a call moved nothing. The scheduler is not told of these
+// calls, which are short and many: that would take as long as they do.
+func move(call, fd uintptr, b []byte) (n int, none bool, err error) {
+	for n < len(b) {
+		got, _, errno := syscall.RawSyscall(call, fd, uintptr(unsafe.Pointer(&b[n])), uintptr(len(b)-n))
 		switch {
 		case errno == syscall.EINTR:
 		case errno == syscall.EAGAIN:
 			return n, false, nil
 		case errno != 0:
-			return n, false, os.NewSyscallError("read", errno)
+			return n, false, os.NewSyscallError("port", errno)
 		case got == 0:
 			return n, true, nil
 		default:
@@ -81,7 +116,7 @@ func findPort(name string) (string, error) {
 	return "", fmt.Errorf("%w: %s, among %d", errNoPort, name, len(labels))
 }
 
-func openPort(device string) (guestproto.LanePipe, error) {
+func openPort(device string, nap time.Duration) (guestproto.LanePipe, error) {
 	f, err := os.OpenFile(device, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -90,7 +125,7 @@ func openPort(device string) (guestproto.LanePipe, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &port{f, raw}, nil
+	return &port{f, raw, nap}, nil
 }
 
 // OpenPort opens the virtio-serial port that the host named name.
@@ -99,7 +134,7 @@ func OpenPort(name string) (guestproto.LanePipe, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openPort(device)
+	return openPort(device, 0)
 }
 
 // LanePort gives what opens the port named name for a transfer, or nil where
@@ -109,5 +144,5 @@ func LanePort(name string) func() (guestproto.LanePipe, error) {
 	if err != nil {
 		return nil
 	}
-	return func() (guestproto.LanePipe, error) { return openPort(device) }
+	return func() (guestproto.LanePipe, error) { return openPort(device, laneNap) }
 }

@@ -191,18 +191,14 @@ func (h *handler) readFile(w http.ResponseWriter, r *http.Request) error {
 // sendFile sends size bytes of f by the lane, if the caller offers it, they are
 // many and it is free; or else as the call's body.
 func (h *handler) sendFile(w http.ResponseWriter, r *http.Request, f io.Reader, size int64) error {
-	if name := r.FormValue("lane"); name != "" && size >= laneRecord {
+	if name := r.FormValue("lane"); name != "" && size >= bulkSize {
 		if t, err := h.lane.take(r.Context(), name); err == nil {
 			defer t.leave()
 			return t.sendBulk(w, f, size)
 		}
 	}
 	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
-	n, err := copyBig(w, io.LimitReader(f, size))
-	if err == nil && n != size {
-		err = io.ErrUnexpectedEOF
-	}
-	return err
+	return copyFile(w, f, size)
 }
 
 func (h *handler) writeFile(w http.ResponseWriter, r *http.Request) error {
@@ -236,9 +232,20 @@ func (h *handler) stat(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, v, err)
 }
 
-// copyBig copies with few, large calls, which is what counts under emulation.
-func copyBig(w io.Writer, r io.Reader) (int64, error) {
-	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, make([]byte, 256<<10))
+// copyFile copies size bytes with few, large calls, which is what counts under
+// emulation.
+func copyFile(w io.Writer, f io.Reader, size int64) error {
+	var n int64
+	var err error
+	if own, ok := f.(io.WriterTo); ok {
+		n, err = own.WriteTo(w)
+	} else {
+		n, err = io.CopyBuffer(struct{ io.Writer }{w}, io.LimitReader(f, size), make([]byte, 256<<10))
+	}
+	if err == nil && n != size {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // lines writes a stream of JSON lines. What is written leaves at the latest

@@ -28,8 +28,9 @@ import (
 // and continued by another host's bytes (a guest can be saved and restored in
 // the middle of it), but then its end is missing, and only the end makes a file.
 const (
-	laneRecord = 256 << 10
-	laneHeader = "Pandastack-Lane"
+	bulkSize      = 256 << 10 // what is large
+	maxLaneRecord = 2 << 20   // payload bytes
+	laneHeader    = "Pandastack-Lane"
 	// maxStale bounds what is skipped: more than port and sockets can hold.
 	maxStale = 16 << 20
 )
@@ -102,7 +103,7 @@ func (lr *laneReader) next() error {
 	}
 	size := binary.BigEndian.Uint32(b[tagLen:])
 	switch {
-	case !bytes.Equal(b[:tagLen], lr.nonce.tag()) || size > laneRecord:
+	case !bytes.Equal(b[:tagLen], lr.nonce.tag()) || size > maxLaneRecord:
 		lr.end = errBadRecord
 	case size == 0:
 		lr.end = io.EOF
@@ -132,28 +133,24 @@ func (lw *laneWriter) start(mark []byte) error {
 	return err
 }
 
-// ReadFrom sends all of r and the end, with one write for each record. Without
-// an error it returns the bytes of r; with one, the end was not sent.
-func (lw *laneWriter) ReadFrom(r io.Reader) (total int64, err error) {
-	buf := make([]byte, laneRecord, laneRecord+headLen)
-	for {
-		n, rerr := Fill(r, buf[headLen:])
-		b := lw.head(buf[:0], n)[:headLen+n]
-		switch {
-		case errors.Is(rerr, io.EOF) && n > 0:
-			b = lw.head(b, 0)
-		case errors.Is(rerr, io.EOF): // b is the end
-		case rerr != nil:
-			return total, rerr
+// Write sends p.
+func (lw *laneWriter) Write(p []byte) (n int, err error) {
+	for n < len(p) {
+		part := p[n:min(len(p), n+maxLaneRecord)]
+		if _, err := lw.w.Write(lw.head(nil, len(part))); err != nil {
+			return n, err
 		}
-		if _, err := lw.w.Write(b); err != nil {
-			return total, err
+		if _, err := lw.w.Write(part); err != nil {
+			return n, err
 		}
-		total += int64(n)
-		if rerr != nil {
-			return total, nil
-		}
+		n += len(part)
 	}
+	return n, nil
+}
+
+func (lw *laneWriter) end() error {
+	_, err := lw.w.Write(lw.head(nil, 0))
+	return err
 }
 
 func (lw *laneWriter) head(b []byte, size int) []byte {

@@ -93,9 +93,8 @@ func (t *guestTransfer) sendBulk(w http.ResponseWriter, f io.Reader, size int64)
 	if err := t.out.start(ackMark); err != nil {
 		return err
 	}
-	n, err := t.out.ReadFrom(io.LimitReader(f, size))
-	if err == nil && n != size {
-		err = io.ErrUnexpectedEOF
+	if err := copyFile(t.out, f, size); err != nil {
+		return err
 	}
-	return err
+	return t.out.end()
 }

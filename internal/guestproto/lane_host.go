@@ -83,7 +83,7 @@ func (c *Client) putFile(ctx context.Context, stop context.CancelCauseFunc, path
 	if c.lane == nil {
 		return c.send(ctx, http.MethodPut, path, body, -1)
 	}
-	head := make([]byte, laneRecord)
+	head := make([]byte, bulkSize)
 	n, err := Fill(body, head)
 	switch {
 	case errors.Is(err, io.EOF):
@@ -155,8 +155,19 @@ func (t *transfer) send(body io.Reader) error {
 	if err := t.out.start(helloMark); err != nil {
 		return err
 	}
-	_, err := t.out.ReadFrom(body)
-	return err
+	buf := make([]byte, bulkSize)
+	for {
+		n, err := Fill(body, buf)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if _, err := t.out.Write(buf[:n]); err != nil {
+			return err
+		}
+		if err != nil {
+			return t.out.end()
+		}
+	}
 }
 
 // getBulk is the body of a file of size bytes that comes by the lane, for the

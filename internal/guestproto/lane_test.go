@@ -30,7 +30,7 @@ func (s *shelf) WriteFile(_ context.Context, req WriteRequest, body io.Reader) (
 	}
 	limit := int64(1 << 40)
 	if req.Path == "full" {
-		limit = 3 * laneRecord
+		limit = 3 * bulkSize
 	}
 	b, err := io.ReadAll(io.LimitReader(body, limit))
 	if err == nil && int64(len(b)) == limit {
@@ -147,11 +147,10 @@ func (m *ports) passes(t *testing.T, c *Client, name string, data []byte, lanes 
 func TestLargeFilesTravelByTheLane(t *testing.T) {
 	m := newPorts(t)
 	c := m.host(t)
-	const payload = laneRecord - headLen
-	for _, n := range []int{0, 1, laneRecord - 1} {
+	for _, n := range []int{0, 1, bulkSize - 1} {
 		m.passes(t, c, fmt.Sprint(n), random(n), 0)
 	}
-	for _, n := range []int{laneRecord, laneRecord + 1, 2*payload - 1, 2 * payload, 2*payload + 1, 3<<20 + 12345} {
+	for _, n := range []int{bulkSize, bulkSize + 1, 2*bulkSize - 1, 2 * bulkSize, 2*bulkSize + 1, maxLaneRecord, 3<<20 + 12345} {
 		m.passes(t, c, fmt.Sprint(n), random(n), 2)
 	}
 }
@@ -223,12 +222,12 @@ func TestUploadsThatBreakOffLeaveNothing(t *testing.T) {
 	m := newPorts(t)
 	c := m.host(t)
 	lost := errors.New("the client is gone")
-	for _, n := range []int{laneRecord - 1, laneRecord, 2*laneRecord + 1, 3 << 20} {
+	for _, n := range []int{bulkSize - 1, bulkSize, 2*bulkSize + 1, 3 << 20} {
 		body := io.MultiReader(bytes.NewReader(random(n)), failing{lost})
 		if _, err := c.WriteFile(deadline(t), WriteRequest{Path: "lost"}, body); !errors.Is(err, lost) {
 			t.Fatalf("%d bytes: got %v, want %v", n, err, lost)
 		}
-		if n >= laneRecord { // of the others the guest was not told
+		if n >= bulkSize { // of the others the guest was not told
 			<-m.broken
 		}
 	}
@@ -350,7 +349,7 @@ func TestHostileGuestsOnTheLane(t *testing.T) {
 	begin := func(n nonce) []byte { return greeting(ackMark, n) }
 	for name, send := range map[string]func(w io.Writer, n nonce){
 		"bad tag":  func(w io.Writer, n nonce) { _, _ = w.Write(append(begin(n), record(nonce{7}, 10)...)) },
-		"too long": func(w io.Writer, n nonce) { _, _ = w.Write(append(begin(n), record(n, laneRecord+1)...)) },
+		"too long": func(w io.Writer, n nonce) { _, _ = w.Write(append(begin(n), record(n, maxLaneRecord+1)...)) },
 		"too many": func(w io.Writer, n nonce) {
 			_, _ = w.Write(append(append(begin(n), record(n, 2000)...), make([]byte, 2000)...))
 		},
@@ -401,7 +400,8 @@ func FuzzLane(f *testing.F) {
 	good.WriteString("stale")
 	w := laneWriter{&good, n}
 	_ = w.start(ackMark)
-	_, _ = w.ReadFrom(bytes.NewReader([]byte("payload")))
+	_, _ = w.Write([]byte("payload"))
+	_ = w.end()
 	f.Add(good.Bytes())
 	f.Add(good.Bytes()[:good.Len()-1])
 	f.Add(append(greeting(ackMark, nonce{9}), good.Bytes()...))
