@@ -180,11 +180,14 @@ func TestOthersPassAStalledTransfer(t *testing.T) {
 		stalled <- err
 	}()
 	wait(t, func() bool { return m.opened.Load() == 1 })
-	var others sync.WaitGroup
-	for n := range 5 {
-		others.Go(func() { m.passes(t, c, fmt.Sprint(n), random(2<<20+n), 0) })
-	}
-	others.Wait()
+	t.Run("others", func(t *testing.T) { // which returns when all five are over
+		for n := range 5 {
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				t.Parallel()
+				m.passes(t, c, fmt.Sprint(n), random(2<<20+n), 0)
+			})
+		}
+	})
 	close(slow.open)
 	if err := <-stalled; err != nil || !bytes.Equal(m.files["slow"], data) {
 		t.Fatalf("the stalled one: %v, %d bytes", err, len(m.files["slow"]))
