@@ -56,7 +56,7 @@ func machine() {
 	agent := guest.New(guest.Config{
 		Version: version, Workspace: boot.Workspace, Python: python, PythonPath: boot.Python,
 		Env: proc.Env(venv, "/etc/pandastack/env"), SpillDir: "/var/lib/pandastack/executions",
-		Groups: system.Groups, Machine: true, Log: log,
+		Groups: system.Groups, Machine: true, Lane: guest.LanePort("events"), Log: log,
 	})
 	log.Info("agent listens")
 	err = agent.Serve(context.Background(), port)

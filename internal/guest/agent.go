@@ -37,7 +37,9 @@ type Config struct {
 	SpillDir   string // on a disk; see kernel.Config
 	Groups     *cgroup.Tree
 	Machine    bool // the agent is init of a VM
-	Log        *slog.Logger
+	// Lane opens the second port for one large file; nil where there is none.
+	Lane func() (guestproto.LanePipe, error)
+	Log  *slog.Logger
 }
 
 // Agent implements guestproto.Guest.
@@ -106,6 +108,7 @@ func victim(pid int) {
 func (a *Agent) Hello(context.Context) (guestproto.Hello, error) {
 	return guestproto.Hello{
 		Version: guestproto.Version, Agent: a.cfg.Version, BootID: a.bootID, WarmKernel: a.kernels.HasSpare(),
+		Lane: a.cfg.Lane != nil,
 	}, nil
 }
 
@@ -238,7 +241,7 @@ func (a *Agent) Stat(_ context.Context, path string) (guestproto.FileInfo, error
 // Serve answers the host on pipe until ctx ends or the pipe does, as a socket
 // may; the port of a machine never ends. It owns pipe.
 func (a *Agent) Serve(ctx context.Context, pipe io.ReadWriteCloser) error {
-	err := guestproto.Serve(ctx, guestproto.Accept(pipe), guestproto.NewHandler(a))
+	err := guestproto.Serve(ctx, guestproto.Accept(pipe), guestproto.NewLaneHandler(a, a.cfg.Lane))
 	if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
 		return nil
 	}

@@ -21,6 +21,7 @@ type Client struct {
 	rt    http.RoundTripper
 	base  string
 	calls chan struct{} // one for each call in flight
+	lane  *lane         // nil where there is none
 }
 
 var _ Guest = (*Client)(nil)
@@ -234,26 +235,42 @@ func pathQuery(path string) string { return "?path=" + url.QueryEscape(path) }
 // ReadFile implements Guest. The body fails unless it has exactly the size that
 // the info says.
 func (c *Client) ReadFile(ctx context.Context, path string) (info FileInfo, body io.ReadCloser, err error) {
-	resp, err := c.send(ctx, "GET", "/file"+pathQuery(path), nil, -1)
+	query := "/file" + pathQuery(path)
+	t := c.lane.take()
+	if t != nil {
+		query += t.param()
+	}
+	resp, err := c.send(ctx, "GET", query, nil, -1)
+	if t != nil && (err != nil || resp.Header.Get(laneHeader) == "") {
+		t.release()
+		t = nil
+	}
 	if err != nil {
 		return info, nil, err
 	}
-	defer func() {
-		if err != nil {
-			_ = resp.Body.Close()
-		}
-	}()
-	head, err := url.QueryUnescape(resp.Header.Get(infoHeader))
+	body = resp.Body
+	if info, err = fileHeader(resp); err == nil && t == nil && resp.ContentLength != info.Size {
+		err = fmt.Errorf("guest file: size %d, length %d", info.Size, resp.ContentLength)
+	}
+	if t != nil {
+		body = getBulk(ctx, t, resp, info.Size)
+	}
 	if err != nil {
-		return info, nil, fmt.Errorf("guest file header: %w", err)
+		_ = body.Close()
+		return info, nil, err
 	}
-	if err := json.Unmarshal([]byte(head), &info); err != nil {
-		return info, nil, fmt.Errorf("guest file header: %w", err)
+	return info, body, nil // net/http holds the body to its length
+}
+
+func fileHeader(resp *http.Response) (info FileInfo, err error) {
+	head, err := url.QueryUnescape(resp.Header.Get(infoHeader))
+	if err == nil {
+		err = json.Unmarshal([]byte(head), &info)
 	}
-	if info.Size < 0 || resp.ContentLength != info.Size {
-		return info, nil, fmt.Errorf("guest file: size %d, length %d", info.Size, resp.ContentLength)
+	if err != nil {
+		return info, fmt.Errorf("guest file header: %w", err)
 	}
-	return info, resp.Body, checkFile(info) // net/http holds the body to its length
+	return info, checkFile(info)
 }
 
 // WriteFile implements Guest.
@@ -262,7 +279,9 @@ func (c *Client) WriteFile(ctx context.Context, req WriteRequest, body io.Reader
 	if req.NoSync {
 		path += "&nosync=1"
 	}
-	resp, err := c.send(ctx, "PUT", path, body, -1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	resp, err := c.putFile(ctx, cancel, path, body)
 	if err != nil {
 		return info, err
 	}

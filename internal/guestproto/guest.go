@@ -107,6 +107,9 @@ type Hello struct {
 	BootID  string `json:"boot_id"`
 	// WarmKernel is true when a warmed kernel waits to be claimed.
 	WarmKernel bool `json:"warm_kernel"`
+	// Lane is true when large files may travel by the second port. An agent of
+	// before there was a lane does not say so.
+	Lane bool `json:"lane,omitempty"`
 }
 
 // ResumeRequest carries what a guest cannot know after it stood still.
@@ -467,4 +470,6 @@ const (
 	CodeInternal    = "internal"    // 500
 	// CodeBroken is not the agent's: the stream to it broke during the call.
 	CodeBroken = "broken" // 502
+	// CodeNoLane is between the agent and Client, which then does without.
+	CodeNoLane = "no_lane" // 409
 )

@@ -11,8 +11,12 @@ import (
 )
 
 // NewHandler serves g with the calls listed above.
-func NewHandler(g Guest) http.Handler {
-	h := &handler{g: g}
+func NewHandler(g Guest) http.Handler { return NewLaneHandler(g, nil) }
+
+// NewLaneHandler is NewHandler for the guest itself: large files travel by the
+// port that open opens.
+func NewLaneHandler(g Guest, open func() (LanePipe, error)) http.Handler {
+	h := &handler{g: g, lane: guestLane{open: open}}
 	mux := http.NewServeMux()
 	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request) error{
 		"GET /hello":                    h.hello,
@@ -57,7 +61,10 @@ func withPrefix(pattern string) string {
 	return pattern
 }
 
-type handler struct{ g Guest }
+type handler struct {
+	g    Guest
+	lane guestLane
+}
 
 func writeError(w http.ResponseWriter, err error) {
 	e := asError(err)
@@ -183,12 +190,23 @@ func (h *handler) readFile(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set(infoHeader, url.QueryEscape(string(head)))
 	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("Content-Length", strconv.FormatInt(info.Size, 10))
-	n, err := copyBig(w, io.LimitReader(f, info.Size))
-	if err != nil || n != info.Size {
+	if err := h.sendFile(w, r, f, info.Size); err != nil {
 		panic(http.ErrAbortHandler) // the stream is reset: the reader sees a failure, not a short file
 	}
 	return nil
+}
+
+// sendFile sends size bytes of f by the lane, if the caller offers it, they are
+// many and it is free; or else as the call's body.
+func (h *handler) sendFile(w http.ResponseWriter, r *http.Request, f io.Reader, size int64) error {
+	if name := r.FormValue("lane"); name != "" && size >= bulkSize {
+		if t, err := h.lane.take(r.Context(), name); err == nil {
+			defer t.leave()
+			return t.sendBulk(w, f, size)
+		}
+	}
+	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+	return copyFile(w, f, size)
 }
 
 func (h *handler) writeFile(w http.ResponseWriter, r *http.Request) error {
@@ -198,7 +216,17 @@ func (h *handler) writeFile(w http.ResponseWriter, r *http.Request) error {
 	}
 	q := r.URL.Query()
 	req := WriteRequest{Path: q.Get("path"), Mode: uint32(mode), NoSync: q.Get("nosync") == "1"}
-	v, err := h.g.WriteFile(r.Context(), req, r.Body)
+	if !q.Has("lane") {
+		v, err := h.g.WriteFile(r.Context(), req, r.Body)
+		return reply(w, v, err)
+	}
+	t, err := h.lane.take(r.Context(), q.Get("lane"))
+	if err != nil {
+		return err
+	}
+	defer t.leave()
+	v, err := h.g.WriteFile(r.Context(), req, &bulkUpload{guestTransfer: t})
+	t.leave() // an answer says that the lane is free
 	return reply(w, v, err)
 }
 
@@ -212,9 +240,20 @@ func (h *handler) stat(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, v, err)
 }
 
-// copyBig copies with few, large calls, which is what counts under emulation.
-func copyBig(w io.Writer, r io.Reader) (int64, error) {
-	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, make([]byte, 256<<10))
+// copyFile copies size bytes with few, large calls, which is what counts under
+// emulation.
+func copyFile(w io.Writer, f io.Reader, size int64) error {
+	var n int64
+	var err error
+	if own, ok := f.(io.WriterTo); ok {
+		n, err = own.WriteTo(w)
+	} else {
+		n, err = io.CopyBuffer(struct{ io.Writer }{w}, io.LimitReader(f, size), make([]byte, 256<<10))
+	}
+	if err == nil && n != size {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // lines writes a stream of JSON lines. What is written leaves at the latest

@@ -32,8 +32,8 @@ import (
 //	POST   /executions/{id}/input        inputBody
 //	GET    /executions/{id}/events       ?after=N -> lines of Event; &follow=false ends with what there is
 //	POST   /exec                         ExecRequest -> lines of ExecEvent; with ?raw=1 data follows its line
-//	GET    /file                         ?path= -> raw body; its FileInfo in a header
-//	PUT    /file                         ?path=&mode=&nosync= raw body -> FileInfo
+//	GET    /file                         ?path=&lane= -> raw body; its FileInfo in a header
+//	PUT    /file                         ?path=&mode=&nosync=&lane= raw body -> FileInfo
 //	GET    /dir                          ?path= -> []FileInfo
 //	GET    /stat                         ?path= -> FileInfo
 //
@@ -70,6 +70,7 @@ var codeStatus = map[string]int{
 	CodeConflict:    http.StatusConflict,
 	CodeInternal:    http.StatusInternalServerError,
 	CodeBroken:      http.StatusBadGateway,
+	CodeNoLane:      http.StatusConflict,
 }
 
 // Status is the HTTP status that an error code travels under; 500 for one that

@@ -188,6 +188,9 @@ func (p *process) tryStart(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("the agent did not answer: %w", err)
 	}
+	if hello.Lane {
+		guest.UseLane(m.Events())
+	}
 	key, err := p.key(ctx)
 	if err != nil {
 		return err

@@ -232,8 +232,12 @@ func (g *guest) greet(ctx context.Context, clock *steps) error {
 	transport := guestproto.Transport(guestproto.NewPort(g.Agent()).Dial)
 	g.release.Push(func(context.Context) error { transport.CloseIdleConnections(); return nil })
 	g.agent = guestproto.NewClient(transport, "http://guest")
-	if _, err := g.agent.Hello(ctx); err != nil {
+	hello, err := g.agent.Hello(ctx)
+	if err != nil {
 		return fmt.Errorf("hello: %w", err)
+	}
+	if hello.Lane {
+		g.agent.UseLane(g.Events())
 	}
 	clock.done("hello")
 	report, err := g.agent.Resume(ctx, resumeRequest())

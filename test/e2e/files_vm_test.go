@@ -7,11 +7,14 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"io"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pandastack/api"
 	"pandastack/test/harness"
@@ -25,6 +28,8 @@ func TestFiles(t *testing.T) {
 	t.Run("replaced as a whole", b.replaced)
 	t.Run("list and stat", b.listAndStat)
 	t.Run("refused", b.refusedPaths)
+	t.Run("together", b.together)
+	t.Run("broken off", b.brokenOff)
 }
 
 // box is a sandbox with the calls that the Go SDK does not have yet.
@@ -68,10 +73,7 @@ func (b *box) fs(rest, path string) string {
 }
 
 func (b *box) largeFile(t *testing.T) {
-	data := make([]byte, 64<<20)
-	if _, err := io.ReadFull(rand.Reader, data); err != nil {
-		t.Fatal(err)
-	}
+	data := noise(t, 64<<20)
 	sum := sha256.Sum256(data)
 	want := hex.EncodeToString(sum[:])
 	b.write(t, "large.bin", data)
@@ -157,4 +159,92 @@ func (b *box) refusedPaths(t *testing.T) {
 	if got := b.exec(t, api.Exec{Cmd: "ls /evil /etc/evil /workspace/folder/* 2>/dev/null"}).Stdout; got != "" {
 		t.Errorf("refused writes left %q", got)
 	}
+}
+
+func noise(t *testing.T, n int) []byte {
+	t.Helper()
+	data := make([]byte, n)
+	if _, err := io.ReadFull(rand.Reader, data); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// together moves large files while one client sends nothing more and another
+// takes nothing more.
+func (b *box) together(t *testing.T) {
+	data := noise(t, 12<<20)
+	b.write(t, "shared", data)
+	slow, feed := io.Pipe()
+	sent := make(chan error, 1)
+	go func() { sent <- b.WriteFile(t.Context(), b.id, "slow", slow) }()
+	if _, err := feed.Write(data[:4<<20]); err != nil {
+		t.Fatal(err)
+	}
+	unread, err := b.ReadFile(t.Context(), b.id, "shared")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unread.Close()
+	t.Run("others", func(t *testing.T) { // which returns when all four are over
+		for n := range 4 {
+			name, mine := fmt.Sprint("together-", n), data[n*5000:6<<20]
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				b.write(t, name, mine)
+				if got := b.read(t, name); !bytes.Equal(got, mine) {
+					t.Errorf("it came back as %d other bytes", len(got))
+				}
+			})
+		}
+	})
+	if _, err := feed.Write(data[4<<20:]); err != nil {
+		t.Fatal(err)
+	}
+	_ = feed.Close() // never fails
+	if err := <-sent; err != nil {
+		t.Fatalf("the slow upload: %v", err)
+	}
+	if got := b.read(t, "slow"); !bytes.Equal(got, data) {
+		t.Errorf("the slow upload came back as %d other bytes", len(got))
+	}
+	if got, err := io.ReadAll(unread); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("the slow download: %d other bytes, %v", len(got), err)
+	}
+	b.exec(t, api.Exec{Cmd: "rm -f shared slow together-*"})
+}
+
+// brokenOff has clients vanish in the middle of large files.
+func (b *box) brokenOff(t *testing.T) {
+	data := noise(t, 8<<20)
+	b.write(t, "kept", data)
+	for range 3 {
+		lost := errors.New("the client is gone")
+		half, feed := io.Pipe()
+		go func() {
+			_, _ = feed.Write(data[1<<20 : 4<<20])
+			_ = feed.CloseWithError(lost)
+		}()
+		if err := b.WriteFile(t.Context(), b.id, "kept", half); !errors.Is(err, lost) {
+			t.Errorf("half an upload: got %v, want %v", err, lost)
+		}
+		body, err := b.ReadFile(t.Context(), b.id, "kept")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.CopyN(io.Discard, body, 1<<20); err != nil {
+			t.Error(err)
+		}
+		_ = body.Close() // half a download
+		if got := b.read(t, "kept"); !bytes.Equal(got, data) {
+			t.Fatalf("afterwards there are %d other bytes", len(got))
+		}
+	}
+	harness.Await(t, 20*time.Second, "nothing to be left of the uploads", func() error {
+		if left := b.exec(t, api.Exec{Cmd: "ls -A | grep '[.]tmp$'"}).Stdout; left != "" {
+			return errors.New(left)
+		}
+		return nil
+	})
+	b.exec(t, api.Exec{Cmd: "rm kept"})
 }

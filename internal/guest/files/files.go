@@ -120,7 +120,7 @@ func (f Files) Read(path string) (guestproto.FileInfo, io.ReadCloser, error) {
 	if st.Size() == 0 {
 		return generated(file, p.full, st)
 	}
-	return describe(p.full, st, ""), file, nil
+	return describe(p.full, st, ""), &content{file, st.Size()}, nil
 }
 
 // maxGenerated bounds a file that the kernel makes up while it is read.

@@ -155,27 +155,28 @@ func own(file *os.File, old fs.FileInfo, mode uint32) error {
 // copyAll writes body in large pieces, however small those are that it comes in.
 func copyAll(file *os.File, body io.Reader) error {
 	buf := make([]byte, bufferSize)
+	if ended, err := copyPiece(file, body, buf); ended || err != nil {
+		return err
+	}
+	return copyRest(file, body, buf)
+}
+
+func copyPieces(to io.Writer, body io.Reader, buf []byte) error {
 	for {
-		n, err := fill(body, buf)
-		if _, err := file.Write(buf[:n]); err != nil {
+		if ended, err := copyPiece(to, body, buf); ended || err != nil {
 			return err
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("body: %w", err)
 		}
 	}
 }
 
-// fill reads until buf is full or r ends, with r's own error: io.ReadFull would
-// hide whether the body ended or was cut.
-func fill(r io.Reader, buf []byte) (n int, err error) {
-	for n < len(buf) && err == nil {
-		var got int
-		got, err = r.Read(buf[n:])
-		n += got
+// copyPiece writes what fits into buf, and says whether body ended with that.
+func copyPiece(to io.Writer, body io.Reader, buf []byte) (ended bool, err error) {
+	n, err := guestproto.Fill(body, buf)
+	if _, err := to.Write(buf[:n]); err != nil {
+		return false, err
 	}
-	return n, err
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("body: %w", err)
+	}
+	return err != nil, nil
 }
