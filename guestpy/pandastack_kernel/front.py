@@ -239,7 +239,8 @@ def _is_orphan() -> bool:
 def _leave_like(status: int) -> None:
     """End this process as the kernel ended."""
     if os.WIFSIGNALED(status):
-        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        with contextlib.suppress(OSError):  # SIGKILL, which needs no help
+            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
         os.kill(os.getpid(), os.WTERMSIG(status))
     os._exit(os.waitstatus_to_exitcode(status))
 

@@ -50,7 +50,7 @@ class Kernel:
         self._capture = Capture(self._outbox, streams)
         self._loop = CellLoop()
         self._asking: Message | None = None  # the cell that may ask for input
-        self._reading = threading.Lock()  # who has it reads from the socket
+        self._reading = threading.Lock()  # who asks has it
         self._stdin = Stdin(self._ask, self._may_ask)
         self._seeding = Seeding()
         self._log = os.dup(2)
@@ -130,8 +130,7 @@ class Kernel:
         if message is not None:
             return message
         self._loop.wait_readable(self._sock.fileno())
-        with self._reading:
-            return self._reader.read()
+        return self._reader.read()
 
     def _dispatch(self, message: Message) -> None:
         header = message["header"]
@@ -189,17 +188,18 @@ class Kernel:
             reply = self._executor.execute(content)
         finally:
             self._asking = None
+            with self._reading:  # a thread that asks gives up
+                pass
         if reply["status"] == "error" and content.get("stop_on_error", True):
             self._abort_waiting()
         return reply
 
     def _abort_waiting(self) -> None:
         """Answer the cells that already wait: an earlier one failed."""
-        with self._reading:
-            while select.select([self._sock], [], [], 0)[0] and self._reader.fill():
-                pass
-            while (message := self._reader.take()) is not None:
-                self._waiting.append(message)
+        while select.select([self._sock], [], [], 0)[0] and self._reader.fill():
+            pass
+        while (message := self._reader.take()) is not None:
+            self._waiting.append(message)
         kept = [m for m in self._waiting if not _is_cell(m)]
         aborted = [m for m in self._waiting if _is_cell(m)]
         self._waiting = collections.deque(kept)

@@ -225,6 +225,7 @@ def forget_session(shell: ZMQInteractiveShell) -> None:
         if name in ("__doc__", "__loader__", "__package__", "__spec__")
     }
     shell.reset(new_session=True)
+    shell.history_manager.output_hist_reprs.clear()
     shell.user_module.__dict__.update(attributes)
     shell.last_error = None
     shell.payload_manager.clear_payload()

@@ -54,7 +54,7 @@ CELLS: dict[str, list[Cell]] = {
     "display classes": [
         "from IPython.display import *\ndisplay(HTML('<i>h</i>'), Markdown('# m'),"
         " Latex('$x$'), Math('x'), JSON({'a': [1]}), Javascript('1'),"
-        ' SVG(\'<svg xmlns="http://www.w3.org/2000/svg"/>\'))',
+        " SVG('<svg xmlns=\"http://www.w3.org/2000/svg\"/>'))",
         "Audio(data=b'RIFF0000WAVE', rate=8000, embed=True)",
         "Video(data=b'1234', embed=True, mimetype='video/mp4')",
         "Image(data=b'\\x89PNG\\r\\n\\x1a\\n', format='png', width=3)",
@@ -372,7 +372,14 @@ REQUESTS: dict[str, list[tuple[str, Message]]] = {
     ],
     "is complete": [
         ("is_complete_request", {"code": code})
-        for code in ("1", "for i in x:", "a = = 1", "'''", "if x:\n    y\n", "%%bash\nls")
+        for code in (
+            "1",
+            "for i in x:",
+            "a = = 1",
+            "'''",
+            "if x:\n    y\n",
+            "%%bash\nls",
+        )
     ],
     "history": [
         (

@@ -44,45 +44,52 @@ class Peer:
         """The messages one cell gives, then its reply, then what it asked for."""
         msg_id = self.client.execute(code, **options)
         waiting = list(answers)
-        messages: list[Message] = []
         asked: list[Message] = []
-        while True:
+        messages: list[Message] = []
+        while not (messages and _is_idle(messages[-1])):
             self._answer(waiting, asked)
-            message = self._iopub()
-            if message is None:
-                continue
-            if message["parent_header"].get("msg_id") != msg_id:
-                continue
-            messages.append(message)
-            if _is_idle(message):
-                break
+            with contextlib.suppress(queue.Empty):
+                message = self.client.get_iopub_msg(timeout=0.05)
+                if message["parent_header"].get("msg_id") == msg_id:
+                    messages.append(message)
         return [*messages, self._reply(msg_id), *asked]
+
+    def text(self, code: str) -> str:
+        """The value of a cell."""
+        (result,) = (m for m in self.run(code) if m["msg_type"] == "execute_result")
+        return result["content"]["data"]["text/plain"]
 
     def ask(self, msg_type: str, content: Message) -> Message:
         """The content of the reply to any other request."""
-        message = self.client.session.msg(msg_type, content)
-        self.client.shell_channel.send(message)
-        return self._reply(message["header"]["msg_id"])["content"]
+        return self._reply(self._send(msg_type, content))["content"]
 
     def send(self, msg_type: str, content: Message) -> list[Message]:
         """What a message without reply gives."""
+        return self.until_idle(self._send(msg_type, content))
+
+    def until_idle(self, msg_id: str) -> list[Message]:
+        messages: list[Message] = []
+        while not (messages and _is_idle(messages[-1])):
+            message = self.client.get_iopub_msg(timeout=DEADLINE)
+            if message["parent_header"].get("msg_id") == msg_id:
+                messages.append(message)
+        return messages
+
+    def wait_for(self, msg_type: str) -> Message:
+        while True:
+            message = self.client.get_iopub_msg(timeout=DEADLINE)
+            if message["msg_type"] == msg_type:
+                return message
+
+    def _send(self, msg_type: str, content: Message) -> str:
         message = self.client.session.msg(msg_type, content)
         self.client.shell_channel.send(message)
-        messages = []
-        while not messages or not _is_idle(messages[-1]):
-            seen = self.client.get_iopub_msg(timeout=DEADLINE)
-            if seen["parent_header"].get("msg_id") == message["header"]["msg_id"]:
-                messages.append(seen)
-        return messages
+        return message["header"]["msg_id"]
 
     def close(self) -> None:
         self.client.stop_channels()
-        self.manager.shutdown_kernel()
-
-    def _iopub(self) -> Message | None:
-        with contextlib.suppress(queue.Empty):
-            return self.client.get_iopub_msg(timeout=0.05)
-        return None
+        if self.manager.has_kernel:
+            self.manager.shutdown_kernel()
 
     def _answer(self, waiting: list[str], asked: list[Message]) -> None:
         with contextlib.suppress(queue.Empty):

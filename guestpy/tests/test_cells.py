@@ -120,6 +120,30 @@ def test_every_error_is_one_message(kernel: KernelClient, code: str, name: str) 
     assert kernel.run("'alive'").text == "'alive'"
 
 
+def test_a_value_that_cannot_be_shown_fails_its_cell(kernel: KernelClient) -> None:
+    cell = kernel.run("class B:\n    def __repr__(self): 1 / 0\nB()")
+    assert (cell.status, cell.reply["ename"]) == ("error", "ZeroDivisionError")
+    assert len(cell.of("error")) == 1
+    cell = kernel.run("display(B()); 'goes on'")
+    assert (cell.status, cell.text) == ("ok", "'goes on'")
+
+
+def test_tracebacks_end_in_the_users_code(kernel: KernelClient) -> None:
+    kernel.run("def ask():\n    return input()")
+    for code in ("ask()", "%%bash\nexit 3", "breakpoint()", "%debug"):
+        traceback = "".join(kernel.run(code).error["traceback"])
+        assert "pandastack_kernel" not in traceback
+
+
+def test_history_magics(kernel: KernelClient) -> None:
+    kernel.run("a = 1")
+    kernel.run("b = 2")
+    assert kernel.run("%history -l 2").stdout == "a = 1\nb = 2\n"
+    request = {"hist_access_type": "search", "pattern": "* = *", "output": True}
+    found = kernel.ask("history_request", {**request, "n": 1})["history"]
+    assert found == [[0, 2, ["b = 2", None]]]
+
+
 @pytest.mark.parametrize(
     ("code", "value"),
     [

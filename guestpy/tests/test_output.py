@@ -142,6 +142,29 @@ def test_executor_output_belongs_to_the_cell_that_submitted(
     assert parent == msg_id
 
 
+def test_task_output_belongs_to_the_cell_that_made_it(kernel: KernelClient) -> None:
+    first = kernel.start(
+        "import asyncio\ngo = asyncio.Event()\n"
+        "async def work():\n    await go.wait()\n    print('from the task'); display(1)\n"
+        "t = asyncio.create_task(work())"
+    )
+    kernel.until_idle(first)
+    cell = kernel.run("go.set(); await t; print('second')")
+    parents = {
+        m["header"]["msg_type"] + m["content"].get("text", ""): m["parent_header"][
+            "msg_id"
+        ]
+        for m in cell.messages
+        if m["header"]["msg_type"] in ("stream", "display_data")
+    }
+    second = cell.messages[-1]["parent_header"]["msg_id"]
+    assert parents == {
+        "streamfrom the task\n": first,
+        "display_data": first,
+        "streamsecond\n": second,
+    }
+
+
 def test_redirect_stdout(kernel: KernelClient) -> None:
     cell = kernel.run(
         "import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()) as f:\n"

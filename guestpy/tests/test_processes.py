@@ -55,6 +55,32 @@ def test_interrupted_await_does_not_go_on(kernel: KernelClient) -> None:
     assert kernel.run("await asyncio.sleep(1)\n'leaked' in globals()").text == "False"
 
 
+def test_interrupt_of_a_completion(kernel: KernelClient) -> None:
+    kernel.run(
+        "class Slow:\n    def __dir__(self):\n        print('go', flush=True)\n"
+        "        while True: pass\nslow = Slow()"
+    )
+    msg_id = kernel.send("complete_request", {"code": "slow.", "cursor_pos": 5})
+    kernel.wait_for("stream")
+    kernel.interrupt()
+    kernel.until_idle(msg_id, timeout=15)
+    assert kernel.run("1").text == "1"
+
+
+def test_interrupt_of_a_callback(kernel: KernelClient) -> None:
+    kernel.run(
+        "import comm\ndef on_open(one, message):\n    print('go', flush=True)\n"
+        "    while True: pass\ncomm.get_comm_manager().register_target('slow', on_open)"
+    )
+    content = {"comm_id": "c", "target_name": "slow", "data": {}}
+    msg_id = kernel.send("comm_open", content)
+    kernel.wait_for("stream")
+    kernel.interrupt()
+    messages = kernel.until_idle(msg_id, timeout=15)
+    assert "error" in [m["header"]["msg_type"] for m in messages]
+    assert kernel.run("1").text == "1"
+
+
 def test_interrupt_when_idle_is_ignored(kernel: KernelClient) -> None:
     for _ in range(5):
         kernel.interrupt()
@@ -85,6 +111,53 @@ def test_input_answered(kernel: KernelClient) -> None:
     assert request["content"] == {"prompt": "who? ", "password": False}
     kernel.send("input_reply", {"value": "ada"})
     assert Cell(kernel.until_idle(msg_id)).text == "'ada'"
+
+
+def test_input_from_threads_and_tasks(kernel: KernelClient) -> None:
+    for code in (
+        "import threading\nlines = []\n"
+        "ask = lambda: lines.append(input('who? '))\n"
+        "t = threading.Thread(target=ask); t.start(); t.join(); lines[0]",
+        "import asyncio; await asyncio.to_thread(input, 'who? ')",
+        "async def ask(): return input('who? ')\nawait asyncio.create_task(ask())",
+    ):
+        msg_id = kernel.start(code, allow_stdin=True)
+        request = kernel.wait_for("input_request")
+        assert request["parent_header"] == {"msg_id": msg_id}
+        waiting = kernel.start("'next'")  # is kept for later
+        kernel.send("input_reply", {"value": "ada"})
+        assert Cell(kernel.until_idle(msg_id)).text == "'ada'"
+        assert Cell(kernel.until_idle(waiting)).text == "'next'"
+
+
+def test_input_that_nobody_answers_any_more(kernel: KernelClient) -> None:
+    for reply, ename in (
+        ({"status": "error"}, "StdinNotImplementedError"),
+        ({"value": "\x04"}, "EOFError"),
+    ):
+        msg_id = kernel.start("input()", allow_stdin=True)
+        kernel.wait_for("input_request")
+        kernel.send("input_reply", reply)
+        error = Cell(kernel.until_idle(msg_id)).error
+        assert error["ename"] == ename
+        assert "stdin.py" not in "".join(error["traceback"])
+
+
+def test_a_thread_asks_as_long_as_its_cell_runs(kernel: KernelClient) -> None:
+    cell = kernel.start(
+        "import threading\nfailed, go = [], threading.Event()\ndef ask():\n"
+        "    for wait in (lambda: None, go.wait):\n        wait()\n"
+        "        try: input()\n        except Exception as e: failed.append(type(e).__name__)\n"
+        "t = threading.Thread(target=ask); t.start()\n"
+        "import time\nwhile not started: time.sleep(.01)".replace(
+            "while not started: time.sleep(.01)", "time.sleep(.05)"
+        ),
+        allow_stdin=True,
+    )
+    kernel.wait_for("input_request")  # never answered
+    kernel.until_idle(cell)
+    after = kernel.run("go.set(); t.join(); failed", allow_stdin=True)
+    assert after.text == "['StdinNotImplementedError', 'StdinNotImplementedError']"
 
 
 def test_input_interrupted(kernel: KernelClient) -> None:

@@ -105,7 +105,10 @@ def test_missing_and_infinite_values_are_told_apart(kernel: KernelClient) -> Non
         ("decimal.Decimal('1.10')", "1.10"),
         ("2**70", 2**70),
         ("b'abc'", "YWJj"),
-        ("[1, float('nan'), {'k': (None,)}]", [1, {"$numberDouble": "NaN"}, {"k": [None]}]),
+        (
+            "[1, float('nan'), {'k': (None,)}]",
+            [1, {"$numberDouble": "NaN"}, {"k": [None]}],
+        ),
         ("np.arange(3)", [0, 1, 2]),
         ("1 + 2j", "(1+2j)"),
         ("'\\ud800'", "\ufffd"),
@@ -120,7 +123,11 @@ def test_values(kernel: KernelClient, value: str, shown: Any) -> None:
 def test_it_is_bounded_and_says_so(kernel: KernelClient) -> None:
     seen = table(kernel, "pd.DataFrame(np.zeros((100_000, 200)))")
     assert (seen["row_count"], seen["column_count"]) == (100_000, 200)
-    assert (len(seen["rows"]), len(seen["rows"][0]), len(seen["columns"])) == (100, 50, 50)
+    assert (len(seen["rows"]), len(seen["rows"][0]), len(seen["columns"])) == (
+        100,
+        50,
+        50,
+    )
     assert len(seen["row_labels"]) == 100
     assert seen["truncated"]
     seen = table(kernel, "pd.DataFrame({'s': ['é' * 10_000_000]})")
