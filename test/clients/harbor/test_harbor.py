@@ -114,7 +114,7 @@ def test_stop_without_delete_hibernates(env: FirecrackerEnvironment) -> None:
 
 
 def test_rollouts() -> None:
-    pool = RolloutPool.warm(setup="echo ready > /workspace/state", ttl_seconds=TTL)
+    pool = RolloutPool.warm(setup=lambda box: box.exec("echo ready > /workspace/state"), ttl_seconds=TTL)
     try:
         made = pool.fork(2)
         assert [one.sandbox.exec("cat /workspace/state").stdout for one in made] == ["ready\n"] * 2
