@@ -13,6 +13,7 @@ import _thread
 import codecs
 import collections
 import contextlib
+import contextvars
 import ctypes
 import fcntl
 import functools
@@ -38,6 +39,11 @@ _SPAWNS = frozenset(
 )
 
 _libc = ctypes.CDLL(None)
+
+# Tasks keep the context, and so the request, of the code that made them.
+_request: contextvars.ContextVar[Header | None] = contextvars.ContextVar(
+    "pandastack_request", default=None
+)
 
 
 class _Pipe:
@@ -85,9 +91,9 @@ class Capture:
         self._streams = streams
         self._texts: collections.deque[tuple[str, Header, str]] = collections.deque()
         self._size = 0
-        self._main = threading.get_ident()
         self.alive = True  # False in a process that user code forked
         self.current: Header = {}  # the request that runs, or ran last
+        self.begin({})
         self._pipes = {pipe.fd: pipe for pipe in (_Pipe(1), _Pipe(2))}
         self._poller = self._new_poller()
         outbox.collect = self._collect
@@ -104,12 +110,18 @@ class Capture:
         # Not a threading.Thread: user code that lists threads sees its own only.
         _thread.start_new_thread(self._forward, ())
 
+    def begin(self, request: Header) -> None:
+        """What comes from now on answers request. For the main thread."""
+        self.current = request
+        _request.set(request)
+
     def parent(self) -> Header:
-        """The request to whose output the calling thread contributes."""
-        if threading.get_ident() == self._main:
-            return self.current
-        thread = threading.current_thread()
-        return getattr(thread, _PARENT, None) or self.current
+        """The request to whose output the calling thread or task contributes."""
+        request = _request.get()
+        if request is None:  # a thread, which starts with an empty context
+            thread = threading.current_thread()
+            request = getattr(thread, _PARENT, None) or self.current
+        return request
 
     def write(self, fd: int, text: str) -> None:
         if not self._texts:

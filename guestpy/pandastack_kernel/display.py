@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
+
+Hook = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 _MAX_REMEMBERED = 1 << 16  # characters of a repr that %history -o keeps
 
@@ -50,6 +55,8 @@ class KernelDisplayHook(DisplayHook):
 class KernelDisplayPublisher(DisplayPublisher):
     """display() and its kin: display_data, update_display_data, clear_output."""
 
+    _of_thread = threading.local()
+
     def publish(
         self,
         data: dict[str, Any],
@@ -65,7 +72,37 @@ class KernelDisplayPublisher(DisplayPublisher):
             "metadata": metadata or {},
             "transient": transient or {},
         }
-        self.shell.post("update_display_data" if update else "display_data", content)
+        self._post("update_display_data" if update else "display_data", content)
 
     def clear_output(self, wait: bool = False) -> None:
-        self.shell.post("clear_output", {"wait": wait})
+        self._post("clear_output", {"wait": wait})
+
+    def register_hook(self, hook: Hook) -> None:
+        """Let hook see and change what this thread displays, as in ipykernel.
+
+        It takes a message and returns one, or None if nothing is to be sent.
+        """
+        self._hooks().append(hook)
+
+    def unregister_hook(self, hook: Hook) -> bool:
+        with contextlib.suppress(ValueError):
+            self._hooks().remove(hook)
+            return True
+        return False
+
+    def _hooks(self) -> list[Hook]:
+        hooks: list[Hook] = self._of_thread.__dict__.setdefault("hooks", [])
+        return hooks
+
+    def _post(self, msg_type: str, content: dict[str, Any]) -> None:
+        message: dict[str, Any] = {
+            "header": {"msg_type": msg_type},
+            "msg_type": msg_type,
+            "content": content,
+        }
+        for hook in self._hooks():
+            changed = hook(message)
+            if changed is None:
+                return
+            message = changed
+        self.shell.post(message["msg_type"], message["content"])

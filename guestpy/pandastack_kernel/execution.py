@@ -52,16 +52,12 @@ class Executor:
     def _run(self, code: str, store: bool, silent: bool) -> Content | None:
         """None, or what the cell failed with. Never raises."""
         shell = self._shell
-        shell.last_error = None
+        shell.last_error = shell.value_error = None
         try:
-            self._interrupts.begin()
-            try:
-                with self._loop.current():
-                    result = shell.run_cell(code, store_history=store, silent=silent)
-            finally:
-                self._interrupts.end()
+            with self._interrupts.allowed(), self._loop.current():
+                result = shell.run_cell(code, store_history=store, silent=silent)
             err = result.error_before_exec or result.error_in_exec
-            return None if err is None else self._describe(err)
+            return shell.value_error if err is None else self._describe(err)
         except BaseException as err:
             # An interrupt between two steps, or user code broke IPython's own.
             return self._describe(err)

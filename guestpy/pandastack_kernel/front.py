@@ -172,7 +172,9 @@ class Front:
             to, identities = self._iopub, [name.encode()]
         to.send_multipart(self._wire.pack(identities, message))
 
-    def _publish(self, name: str, content: Message, parent: Message | None = None) -> None:
+    def _publish(
+        self, name: str, content: Message, parent: Message | None = None
+    ) -> None:
         message = self._message(name, content, parent or {})
         self._iopub.send_multipart(self._wire.pack([name.encode()], message))
 

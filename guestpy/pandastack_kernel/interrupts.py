@@ -1,9 +1,11 @@
-"""SIGINT: KeyboardInterrupt in a running cell, nothing otherwise."""
+"""SIGINT: KeyboardInterrupt in the request that runs, nothing otherwise."""
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 from types import FrameType
 
 
@@ -27,13 +29,15 @@ class Interrupts:
         if signal.getsignal(signal.SIGINT) != self._handle:
             signal.signal(signal.SIGINT, self._handle)
 
-    def begin(self) -> None:
-        """User code starts: forget an interrupt that came too early for it."""
+    @contextlib.contextmanager
+    def allowed(self) -> Iterator[None]:
+        """User code runs inside; an interrupt that came too early is forgotten."""
         self._pending = False
         self.enabled = True
-
-    def end(self) -> None:
-        self.enabled = False
+        try:
+            yield
+        finally:
+            self.enabled = False
 
     def mask(self) -> None:
         if threading.get_ident() == self._main:

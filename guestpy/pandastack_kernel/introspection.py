@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
-from collections.abc import Iterable
 from typing import Any
 
 from IPython.core.completer import provisionalcompleter, rectify_completions
@@ -60,36 +58,23 @@ def is_complete(shell: ZMQInteractiveShell, content: Content) -> Content:
 
 def history(shell: ZMQInteractiveShell, content: Content) -> Content:
     manager = shell.history_manager
-    options = {"raw": content.get("raw", True), "output": content.get("output", False)}
+    raw, output = content.get("raw", True), content.get("output", False)
+    n = content.get("n")
     kind = content.get("hist_access_type", "tail")
     if kind == "tail":
-        count = len(manager.input_hist_parsed)
-        start = max(1, count - int(content.get("n") or 10))
-        found = manager.get_range(0, start, None, **options)
+        found = manager.get_tail(n, raw, output, include_latest=True)
     elif kind == "range":
-        found = manager.get_range(
-            content.get("session", 0),
-            content.get("start", 1),
-            content.get("stop"),
-            **options,
-        )
+        session, start = content.get("session", 0), content.get("start", 1)
+        found = manager.get_range(session, start, content.get("stop"), raw, output)
     else:
-        found = _search(manager.get_range(0, 1, None, **options), content)
+        found = manager.search(
+            content.get("pattern") or "*",
+            raw,
+            output=output,
+            n=n,
+            unique=content.get("unique", False),
+        )
     return {"status": "ok", "history": [list(entry) for entry in found]}
-
-
-def _search(entries: Iterable[Any], content: Content) -> list[Any]:
-    """IPython searches its database only, which a session does without."""
-    pattern = content.get("pattern") or "*"
-    found = [e for e in entries if fnmatch.fnmatchcase(_source(e), pattern)]
-    if content.get("unique"):
-        found = list({_source(e): e for e in found}.values())
-    return found[-int(content.get("n") or len(found)) :] if found else []
-
-
-def _source(entry: Any) -> str:
-    line = entry[2]
-    return str(line if isinstance(line, str) else line[0])
 
 
 def _cursor(content: Content) -> int:

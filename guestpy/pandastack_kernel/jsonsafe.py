@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 _MAX_DEPTH = 64
+_MAX_INT = 10**4000  # Python refuses to write much longer ones
 
 _encode = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":")
@@ -40,7 +41,7 @@ def plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, int):
-        return int(value)
+        return int(value) if abs(value) < _MAX_INT else safe_repr(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64.b64encode(value).decode("ascii")
     if depth > _MAX_DEPTH:

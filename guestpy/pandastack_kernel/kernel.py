@@ -11,8 +11,10 @@ import platform
 import select
 import socket
 import sys
+import threading
 import traceback
 import warnings
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from . import __version__, comms, introspection, jsonsafe
@@ -24,8 +26,10 @@ from .loops import CellLoop
 from .outbox import Outbox
 from .seeding import Seeding
 from .shell import ZMQInteractiveShell, print_instead
-from .stdin import Stdin
+from .stdin import Stdin, nobody
 from .streams import OutStream
+
+_GIVE_UP = 0.1  # seconds between looks whether an answer is still wanted
 
 Message = dict[str, Any]
 Content = dict[str, Any]
@@ -45,7 +49,9 @@ class Kernel:
         self._outbox = Outbox(sock, self._interrupts)
         self._capture = Capture(self._outbox, streams)
         self._loop = CellLoop()
-        self._stdin = Stdin(self._ask)
+        self._asking: Message | None = None  # the cell that may ask for input
+        self._reading = threading.Lock()  # who has it reads from the socket
+        self._stdin = Stdin(self._ask, self._may_ask)
         self._seeding = Seeding()
         self._log = os.dup(2)
         self._running = True
@@ -56,8 +62,8 @@ class Kernel:
         self._handlers = {
             "execute_request": self._execute,
             "kernel_info_request": lambda _: kernel_info(),
-            "complete_request": lambda c: introspection.complete(shell, c),
-            "inspect_request": lambda c: introspection.inspect(shell, c),
+            "complete_request": self._question(introspection.complete),
+            "inspect_request": self._question(introspection.inspect),
             "is_complete_request": lambda c: introspection.is_complete(shell, c),
             "history_request": lambda c: introspection.history(shell, c),
             "comm_info_request": lambda c: comms.info(
@@ -77,6 +83,7 @@ class Kernel:
         self._seeding.reseed()
         self.shell.post = self.post
         self.shell.kernel = self
+        self.shell.stdin = self._stdin
         self.shell.loop_runner = self._loop.run
         self.shell.cancelled = lambda: self._loop.interrupted
         _flush_before_exit(self._outbox)
@@ -123,12 +130,13 @@ class Kernel:
         if message is not None:
             return message
         self._loop.wait_readable(self._sock.fileno())
-        return self._reader.read()
+        with self._reading:
+            return self._reader.read()
 
     def _dispatch(self, message: Message) -> None:
         header = message["header"]
         msg_type = header["msg_type"]
-        self._capture.current = {"msg_id": header["msg_id"]}
+        self._capture.begin({"msg_id": header["msg_id"]})
         if msg_type == "input_reply":  # nobody waits for it any more
             return
         lean = bool((message.get("content") or {}).get("lean"))
@@ -142,33 +150,56 @@ class Kernel:
             self._outbox.flush()
 
     def _handle(self, msg_type: str, message: Message) -> None:
-        if msg_type.startswith("comm_") and msg_type != "comm_info_request":
-            comms.handle(self.comm_manager, message)
+        if msg_type in ("comm_open", "comm_msg", "comm_close"):
+            self._comm(message)
             return
         handler = self._handlers.get(msg_type)
         try:
             if handler is None:
                 raise LookupError(f"unknown message type {msg_type!r}")
             reply = handler(message.get("content") or {})
-        except Exception as err:
+        except (Exception, KeyboardInterrupt) as err:
             self.log(traceback.format_exc())
             reply = _failure(err)
         self.post(msg_type.removesuffix("_request") + "_reply", reply)
 
+    def _comm(self, message: Message) -> None:
+        """Run a widget's callbacks."""
+        try:
+            with self._interrupts.allowed(), self._loop.current():
+                comms.handle(self.comm_manager, message)
+        except BaseException:
+            self.shell.showtraceback()
+
+    def _question(
+        self, answer: Callable[[ZMQInteractiveShell, Content], Content]
+    ) -> Any:
+        """A handler for questions whose answer may run user code."""
+
+        def handle(content: Content) -> Content:
+            with self._interrupts.allowed():
+                return answer(self.shell, content)
+
+        return handle
+
     def _execute(self, content: Content) -> Content:
         self._interrupts.install()
-        self._stdin.allowed = bool(content.get("allow_stdin", False))
-        reply = self._executor.execute(content)
+        self._asking = self._capture.current if content.get("allow_stdin") else None
+        try:
+            reply = self._executor.execute(content)
+        finally:
+            self._asking = None
         if reply["status"] == "error" and content.get("stop_on_error", True):
             self._abort_waiting()
         return reply
 
     def _abort_waiting(self) -> None:
         """Answer the cells that already wait: an earlier one failed."""
-        while select.select([self._sock], [], [], 0)[0] and self._reader.fill():
-            pass
-        while (message := self._reader.take()) is not None:
-            self._waiting.append(message)
+        with self._reading:
+            while select.select([self._sock], [], [], 0)[0] and self._reader.fill():
+                pass
+            while (message := self._reader.take()) is not None:
+                self._waiting.append(message)
         kept = [m for m in self._waiting if not _is_cell(m)]
         aborted = [m for m in self._waiting if _is_cell(m)]
         self._waiting = collections.deque(kept)
@@ -183,21 +214,29 @@ class Kernel:
             ):
                 self._outbox.post(msg_type, body, parent)
 
+    def _may_ask(self) -> bool:
+        """Threads and tasks may ask while their cell runs."""
+        return self._asking is not None and self._asking is self._capture.parent()
+
     def _ask(self, prompt: str, password: bool) -> str:
         """Ask the client for a line. SIGINT ends the wait."""
-        self.post("input_request", {"prompt": prompt, "password": password})
-        self._outbox.flush()
-        while True:
-            message = self._reader.take()
-            if message is None:
-                self._receive()
-            elif message["header"]["msg_type"] == "input_reply":
-                return str(message["content"].get("value", ""))
-            else:
-                self._waiting.append(message)
+        with self._reading:
+            self.post("input_request", {"prompt": prompt, "password": password})
+            self._outbox.flush()
+            while True:
+                message = self._reader.take()
+                if message is None:
+                    self._receive()
+                elif message["header"]["msg_type"] == "input_reply":
+                    return _line(message.get("content") or {})
+                else:
+                    self._waiting.append(message)
 
     def _receive(self) -> None:
-        select.select([self._sock], [], [])  # here an interrupt tears nothing
+        # Here an interrupt tears nothing. A thread may outlive its cell.
+        while not select.select([self._sock], [], [], _GIVE_UP)[0]:
+            if not self._may_ask():
+                raise nobody("input()")
         self._interrupts.mask()
         try:
             if not self._reader.fill():
@@ -247,6 +286,13 @@ def kernel_info() -> Content:
             "nbconvert_exporter": "python",
         },
     }
+
+
+def _line(reply: Content) -> str:
+    """The answer to an input_request, unless nobody was there to give it."""
+    if reply.get("status") == "error":
+        raise nobody("input()")
+    return str(reply.get("value", ""))
 
 
 def _is_cell(message: Message) -> bool:

@@ -10,6 +10,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from subprocess import CalledProcessError
+from types import TracebackType
 from typing import Any
 
 from IPython.core import page
@@ -22,9 +23,11 @@ from traitlets.config import Config
 
 from . import jsonsafe, processes
 from .display import KernelDisplayHook, KernelDisplayPublisher
+from .history import SessionHistory
 from .magics import KernelMagics, KernelScriptMagics
 
 _MAX_EVALUE = 1 << 16
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 Post = Callable[..., None]
 
@@ -64,13 +67,19 @@ class ZMQInteractiveShell(InteractiveShell):
     post: Post = staticmethod(discard)  # replaced by the kernel
     # Whether the running cell was cancelled by SIGINT.
     cancelled: Callable[[], bool] = staticmethod(lambda: False)
-    last_error: dict[str, Any] | None = None
+    last_error: dict[str, Any] | None = None  # as it was shown
+    value_error: dict[str, Any] | None = None  # the one of showing a cell's value
+    stdin = AnyTrait(None, allow_none=True)
     # Whether `name?` and the like go into the reply, where Jupyter's clients
     # look for them, or are displayed, which programs see.
     pages_as_payload = False
 
     def _exiter_default(self) -> ExitAutocall:
         return KernelExit(self)
+
+    def init_history(self) -> None:
+        self.history_manager = SessionHistory(shell=self, parent=self)
+        self.configurables.append(self.history_manager)
 
     def init_magics(self) -> None:
         super().init_magics()
@@ -91,8 +100,20 @@ class ZMQInteractiveShell(InteractiveShell):
         return bool(super().should_run_async(raw_cell, **options))
 
     def enable_gui(self, gui: str | None = None) -> None:
-        if gui not in (None, "inline"):
+        if gui not in (None, "inline", "asyncio", "nbagg", "ipympl", "widget"):
             raise UsageError(f"no display for {gui!r} here: use %matplotlib inline")
+
+    def init_environment(self) -> None:
+        """Nobody is there to turn pages for a child process."""
+        for name in ("PAGER", "GIT_PAGER"):
+            os.environ.setdefault(name, "cat")
+
+    def debugger(self, force: bool = False) -> None:
+        """What %debug calls, and each error after %pdb on."""
+        if self.stdin.answers():
+            super().debugger(force=force)
+        else:
+            print("No debugger: nobody is there to answer it.", file=sys.stderr)
 
     def ask_exit(self) -> None:
         raise SystemExit
@@ -126,6 +147,7 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def _get_exc_info(self, exc_tuple: Any = None) -> Any:
         etype, value, tb = super()._get_exc_info(exc_tuple)
+        _leave_out_host(tb)
         if etype.__name__ == "CancelledError" and self.cancelled():
             return KeyboardInterrupt, KeyboardInterrupt().with_traceback(tb), tb
         return etype, value, tb
@@ -136,6 +158,8 @@ class ZMQInteractiveShell(InteractiveShell):
             "evalue": jsonsafe.safe_str(evalue)[:_MAX_EVALUE],
             "traceback": list(stb),
         }
+        if self.displayhook._is_active:
+            self.value_error = self.last_error
         self.post("error", self.last_error)
 
     def _format_exception_for_storage(self, *_: Any, **__: Any) -> dict[str, Any]:
@@ -161,6 +185,17 @@ class ZMQInteractiveShell(InteractiveShell):
 InteractiveShellABC.register(ZMQInteractiveShell)
 
 
+def _leave_out_host(tb: TracebackType | None) -> None:
+    """Let a traceback end where user code called ours: input(), %%bash."""
+    last = tb
+    while tb is not None:
+        if not tb.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+            last = tb
+        tb = tb.tb_next
+    if last is not None:
+        last.tb_next = None
+
+
 def _has_group(value: BaseException | None) -> bool:
     seen: set[int] = set()
     while value is not None and id(value) not in seen:
@@ -175,6 +210,8 @@ def create_shell() -> ZMQInteractiveShell:
     """The one shell of this process, without history file or threads."""
     config = Config()
     config.HistoryManager.enabled = False
+    # Its name tells tqdm and others that this is a notebook's kernel.
+    config.IPKernelApp.connection_file = ""
     config.IPCompleter.use_jedi = False  # its first answer takes seconds
     shell: ZMQInteractiveShell = ZMQInteractiveShell.instance(config=config)
     return shell

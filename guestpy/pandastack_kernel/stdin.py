@@ -1,45 +1,74 @@
-"""input() and getpass() through input_request messages."""
+"""input(), getpass() and the debugger: what asks the client for a line."""
 
 from __future__ import annotations
 
 import builtins
 import getpass
 import os
+import pdb
+import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
+from IPython.core import debugger
 from IPython.core.error import StdinNotImplementedError
 
 Ask = Callable[[str, bool], str]
 
+END_OF_INPUT = "\x04"  # as an answer: Ctrl-D
+
 
 class Stdin:
-    """Replaces input() and getpass.getpass(); `ask` reaches the client."""
+    """Replaces what reads lines; `ask` reaches the client.
 
-    def __init__(self, ask: Ask) -> None:
+    may_ask tells whether somebody answers what the calling thread asks.
+    """
+
+    def __init__(self, ask: Ask, may_ask: Callable[[], bool]) -> None:
         self._ask = ask
+        self._may_ask = may_ask
         self._pid = os.getpid()
-        self.allowed = False  # by the request that runs
 
     def install(self) -> None:
         builtins.input = self._input
         getpass.getpass = self._getpass
+        # Plain pdb would show the prompt and the source of a terminal.
+        pdb.Pdb = debugger.Pdb  # type: ignore[misc]
+        pdb.set_trace = self._set_trace
+
+    def answers(self) -> bool:
+        """Whether somebody answers what the calling thread would ask."""
+        return os.getpid() == self._pid and self._may_ask()
+
+    def check_debugger(self) -> None:
+        if not self.answers():
+            raise nobody("the debugger", "%tb shows the last traceback")
 
     def _input(self, prompt: object = "", /) -> str:
-        self._check("input()")
-        return self._ask(str(prompt), False)
+        if not self.answers():
+            raise nobody("input()")
+        return self._answer(str(prompt), False)
 
     def _getpass(self, prompt: str = "Password: ", stream: Any = None) -> str:
-        self._check("getpass()")
-        return self._ask(str(prompt), True)
+        if not self.answers():
+            raise nobody("getpass()")
+        return self._answer(str(prompt), True)
 
-    def _check(self, what: str) -> None:
-        if not self.allowed or os.getpid() != self._pid:
-            _refuse(what)
+    def _answer(self, prompt: str, password: bool) -> str:
+        line = self._ask(prompt, password)
+        if line == END_OF_INPUT:
+            raise EOFError
+        return line
+
+    def _set_trace(self, *_: Any, header: str | None = None) -> None:
+        """pdb.set_trace() and breakpoint()."""
+        self.check_debugger()
+        debugger.set_trace(sys._getframe().f_back, header)
 
 
-def _refuse(what: str) -> NoReturn:
-    raise StdinNotImplementedError(
-        f"{what} is not available: nobody is there to answer."
-        " Put the value into a variable instead."
+def nobody(
+    what: str, instead: str = "Put the value into a variable instead"
+) -> StdinNotImplementedError:
+    return StdinNotImplementedError(
+        f"{what} is not available: nobody is there to answer. {instead}."
     )

@@ -21,7 +21,7 @@ class OutStream(io.TextIOBase):
     code forks, it writes whole lines to its file descriptor.
     """
 
-    encoding = "utf-8"
+    encoding = "UTF-8"
     errors = "backslashreplace"
     newlines = None
     line_buffering = False

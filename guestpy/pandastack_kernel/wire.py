@@ -48,7 +48,7 @@ class Wire:
             "msg_type": msg_type,
             "username": _username(),
             "session": self.session,
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(),
+            "date": datetime.datetime.now(datetime.UTC).isoformat(),
             "version": PROTOCOL_VERSION,
         }
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import launch, libraries
+from . import launch, libraries, tables
 from .frames import FrameReader, pack
 from .jsonsafe import safe_str
 from .shell import ZMQInteractiveShell, create_shell, forget_session
@@ -47,6 +47,7 @@ class Zygote:
         self.streams = launch.attach_streams()
         libraries.install()
         self.shell = create_shell()
+        tables.install(self.shell)
         self._wake_reader, self._wake_writer = os.pipe()
 
     def serve(self) -> Start | None:

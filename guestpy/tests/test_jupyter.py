@@ -26,8 +26,14 @@ class TestKernel(jupyter_kernel_test.KernelTests):
         {"code": "import math; math.floor(1.5)", "result": "1"},
     ]
     code_display_data = [
-        {"code": "from IPython.display import display, HTML; display(HTML('<b>x</b>'))", "mime": "text/html"},
-        {"code": "from IPython.display import Math; display(Math('x^2'))", "mime": "text/latex"},
+        {
+            "code": "from IPython.display import display, HTML; display(HTML('<b>x</b>'))",
+            "mime": "text/html",
+        },
+        {
+            "code": "from IPython.display import Math; display(Math('x^2'))",
+            "mime": "text/latex",
+        },
     ]
     completion_samples = [
         {"text": "zi", "matches": {"zip"}},

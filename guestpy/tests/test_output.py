@@ -82,7 +82,7 @@ def test_stream_attributes(kernel: KernelClient) -> None:
     )
     cell = kernel.run(code)
     assert cell.stdout == "xy\n"
-    assert cell.text == "('utf-8', 1, False, False, True, 2)"
+    assert cell.text == "('UTF-8', 1, False, False, True, 2)"
     assert kernel.run("sys.stdout.close()\nprint('still')").stdout == "still\n"
     assert kernel.run("sys.stdout.write(1)").error["ename"] == "TypeError"
 

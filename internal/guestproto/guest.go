@@ -284,10 +284,13 @@ type InputRequest struct {
 
 // Comm is the content of EventComm: one of Jupyter's comm messages.
 type Comm struct {
-	MsgType    string          `json:"msg_type"` // comm_open, comm_msg or comm_close
-	CommID     string          `json:"comm_id"`
-	TargetName string          `json:"target_name,omitempty"`
-	Data       json.RawMessage `json:"data,omitempty"`
+	MsgType      string                     `json:"msg_type"` // comm_open, comm_msg or comm_close
+	CommID       string                     `json:"comm_id"`
+	TargetName   string                     `json:"target_name,omitempty"`
+	TargetModule string                     `json:"target_module,omitempty"`
+	Data         json.RawMessage            `json:"data,omitempty"`
+	Metadata     map[string]json.RawMessage `json:"metadata,omitempty"`
+	Buffers      []string                   `json:"buffers,omitempty"` // base64
 }
 
 // ClearOutput is the content of EventClearOutput.

@@ -113,7 +113,7 @@ func (s *Service) explain(ctx context.Context, in session, subject subject, err 
 	case errors.As(err, &known):
 		return err
 	case errors.As(err, &refusal) && refusal.Code != guestproto.CodeBroken:
-		return refused(subject, refusal)
+		return s.withLoss(in, refused(subject, refusal))
 	case ctx.Err() != nil:
 		return fmt.Errorf("the caller left: %w", ctx.Err())
 	}

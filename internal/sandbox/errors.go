@@ -25,12 +25,24 @@ const (
 )
 
 // refused gives the agent's refusal a code of the API.
-func refused(about subject, refusal *guestproto.Error) error {
+func refused(about subject, refusal *guestproto.Error) *panda.Error {
 	return &panda.Error{
 		Code:    codeOf(about, refusal.Code),
 		Message: shorten(refusal.Message, 512),
 		Cause:   refusal,
 	}
+}
+
+// withLoss says of a context or an execution that is missing where it went, if its
+// sandbox lost its memory.
+func (s *Service) withLoss(in session, err *panda.Error) error {
+	if err.Code != api.CodeContextNotFound && err.Code != api.CodeExecutionNotFound {
+		return err
+	}
+	if lost := s.status(in.live).Start.Lost; lost != "" {
+		err.Message += "; the sandbox was booted from its disk, and what was in its " + lost + " is lost"
+	}
+	return err
 }
 
 // codeOf is the table of the agent's codes. What it does not have is internal:

@@ -17,6 +17,8 @@ from typing import Any
 import bake
 import cells
 import memory
+import pool
+import saves
 import starts
 import transfers
 from node import Bare, build_template, link_template, scratch_beside, serving
@@ -60,7 +62,7 @@ def machine(client: Client | None) -> dict[str, Any]:
 def measure(report: Report, options: argparse.Namespace) -> dict[str, Any]:
     """Takes all samples that are wanted and says on what machine."""
     about = machine(None)
-    if any(report.wanted(row) for part in (*WITH_BARE, memory) for row in part.ROWS):
+    if any(report.wanted(row) for part in (*WITH_BARE, memory, saves, pool) for row in part.ROWS):
         build_template(options.program, options.data_dir)
         with ExitStack() as held:
             data = held.enter_context(scratch_beside(options.data_dir))
@@ -71,6 +73,12 @@ def measure(report: Report, options: argparse.Namespace) -> dict[str, Any]:
             for part in WITH_BARE:
                 attempt(report, part.ROWS, lambda part=part: part.run(report, client, bare))
             attempt(report, memory.ROWS, lambda: memory.run(report, client))
+            attempt(report, saves.ROWS, lambda: saves.run(report, client, bare, data))
+        if any(map(report.wanted, pool.ROWS)):
+            with scratch_beside(options.data_dir) as data:
+                link_template(options.data_dir, data)
+                with serving(options.program, data, "--pool-max", "8") as client:
+                    attempt(report, pool.ROWS, lambda: pool.run(report, client))
     attempt(report, bake.ROWS, lambda: bake.run(report, options.program, options.data_dir))
     return about
 
@@ -99,6 +107,7 @@ def main() -> int:
     finally:
         report.write(options.out, about or machine(None))
     report.ratios()
+    report.bounds()
     if not report.metrics:
         print(f"bench: no row matches {options.only!r}", file=sys.stderr)
         return 1

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"pandastack/internal/guestproto"
@@ -175,16 +176,30 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // start restores a machine up to the answer of its first cell.
 func (b *bare) start(ctx context.Context) (_ *guest, clock *steps, err error) {
-	g := &guest{}
+	spec, release, err := b.prepared()
+	if err != nil {
+		return nil, nil, err
+	}
+	return b.startSpec(ctx, spec, release)
+}
+
+// prepared opens the files of a new machine, or leaves nothing.
+func (b *bare) prepared() (vmm.Spec, undo.Stack, error) {
+	var release undo.Stack
+	spec, err := b.spec(&release)
+	if err != nil {
+		err = errors.Join(err, release.Run(context.Background()))
+	}
+	return spec, release, err
+}
+
+func (b *bare) startSpec(ctx context.Context, spec vmm.Spec, release undo.Stack) (_ *guest, clock *steps, err error) {
+	g := &guest{release: release}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.epitaph(), g.release.Run(context.WithoutCancel(ctx)))
 		}
 	}()
-	spec, err := b.spec(&g.release)
-	if err != nil {
-		return nil, nil, err
-	}
 	clock = newSteps()
 	if g.Machine, err = b.driver.Start(ctx, spec); err != nil {
 		return nil, nil, err
@@ -256,6 +271,28 @@ func (b *bare) restore(ctx context.Context) (sample, error) {
 		return sample{}, err
 	}
 	return clock.sample(), g.release.Run(ctx)
+}
+
+// restores are n at once, each to its first cell; their ends are not counted.
+func (b *bare) restores(ctx context.Context, n int) (sample, error) {
+	began := time.Now()
+	guests, errs := make([]*guest, n), make([]error, n)
+	var group sync.WaitGroup
+	for i := range n {
+		spec, release, err := b.prepared()
+		if err != nil {
+			return sample{}, err
+		}
+		group.Go(func() { guests[i], _, errs[i] = b.startSpec(ctx, spec, release) })
+	}
+	group.Wait()
+	took := ms(time.Since(began))
+	for _, g := range guests {
+		if g != nil {
+			errs = append(errs, g.release.Run(ctx))
+		}
+	}
+	return sample{MS: took}, errors.Join(errs...)
 }
 
 // running does something with the machine that is held for that.

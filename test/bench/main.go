@@ -73,6 +73,7 @@ func serve(ctx context.Context, args []string, in io.Reader, out io.Writer) (err
 // sample is one answer: a duration with its parts, or why there is none.
 type sample struct {
 	MS    float64            `json:"ms"`
+	MB    float64            `json:"mb,omitempty"`
 	Steps map[string]float64 `json:"steps,omitempty"`
 	Error string             `json:"error,omitempty"`
 }
@@ -88,6 +89,10 @@ func answer(ctx context.Context, b *bare, line string) sample {
 	switch word {
 	case "restore":
 		s, err = b.restore(ctx)
+	case "restores":
+		s, err = b.restores(ctx, n)
+	case "differ":
+		s, err = differ(number)
 	case "exec":
 		s, err = b.running(ctx, whole(execTrue))
 	case "cell":

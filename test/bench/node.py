@@ -54,12 +54,12 @@ def build_template(program: str, data: Path) -> None:
 
 
 @contextlib.contextmanager
-def serving(program: str, data: Path) -> Iterator[Client]:
-    """A server on `data`, and its client. At the end its sandboxes and it are gone."""
+def serving(program: str, data: Path, *flags: str) -> Iterator[Client]:
+    """A server on `data`, without a pool but for `flags`, and its client. At the end its sandboxes and it are gone."""
     log = data / "server.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [program, "serve", "--listen", "127.0.0.1:0", "--data-dir", str(data), "--pool-max", "0"],
+            [program, "serve", "--listen", "127.0.0.1:0", "--data-dir", str(data), *(flags or ("--pool-max", "0"))],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

@@ -117,17 +117,23 @@ func (x *execution) showLocked(m message) {
 		guestproto.EventResult, guestproto.EventError, guestproto.EventClearOutput:
 		x.log.add(t, m.Content)
 	case "comm_open", "comm_msg", "comm_close":
-		x.log.add(guestproto.EventComm, commContent(t, m.Content))
+		x.log.add(guestproto.EventComm, commContent(m))
 	}
 }
 
-// commContent puts the message's type in front of its content's fields.
-func commContent(kind string, content json.RawMessage) json.RawMessage {
-	b := append(make([]byte, 0, len(content)+32), `{"msg_type":"`+kind+`"`...)
-	if rest := content[1:]; space(rest, 0) < len(rest) && rest[space(rest, 0)] != '}' {
+// commContent puts the message's type, metadata and buffers in front of its
+// content's fields.
+func commContent(m message) json.RawMessage {
+	b := append(make([]byte, 0, len(m.Content)+len(m.more)+32), `{"msg_type":"`+m.Header.Type+`"`...)
+	for _, c := range m.more {
+		if c != '\n' { // a line break between tokens: there are none in strings
+			b = append(b, c)
+		}
+	}
+	if rest := m.Content[1:]; space(rest, 0) < len(rest) && rest[space(rest, 0)] != '}' {
 		b = append(b, ',')
 	}
-	return append(b, content[1:]...)
+	return append(b, m.Content[1:]...)
 }
 
 func (x *execution) replyLocked(m message) {

@@ -72,6 +72,8 @@ type message struct {
 	Parent   header          `json:"parent_header"`
 	Metadata struct{}        `json:"metadata"`
 	Content  json.RawMessage `json:"content"`
+
+	more []byte // fields beside content that comms have: metadata and buffers, each with a comma before it
 }
 
 // parseMessage reads a message without walking through its content twice: that
@@ -85,6 +87,10 @@ func parseMessage(b []byte) (m message, err error) {
 			return json.Unmarshal(value, &m.Parent)
 		case `"content"`:
 			m.Content = value
+		case `"metadata"`, `"buffers"`:
+			if len(value) > len("{}") {
+				m.more = append(append(append(append(m.more, ','), key...), ':'), value...)
+			}
 		}
 		return nil
 	})

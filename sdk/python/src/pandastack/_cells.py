@@ -35,9 +35,9 @@ class ExecutionEvent:
 
     Attributes:
         seq: Its number, from 1.
-        type: ``started`` (it had waited), ``stdout``, ``stderr`` (`text`), ``result``, ``display_update``
-            (`result`), ``clear_output`` (`wait`), ``error``, ``input_request`` (`input`), ``comm``, ``dropped``
-            or, last, ``done`` (`execution`).
+        type: ``started`` (it had waited), ``stdout``, ``stderr`` (`text`), ``result``,
+            ``display_update`` (`result`), ``clear_output`` (`wait`), ``error``, ``input_request`` (`input`),
+            ``comm``, ``dropped`` or, last, ``done`` (`execution`).
         text: Never cut within a character; carriage returns as they are.
         wait: To clear at the next output.
     """
