@@ -21,7 +21,8 @@ type Snapshot struct {
 
 // SnapshotList answers GET /v1/snapshots.
 type SnapshotList struct {
-	Items []Snapshot `json:"items"`
+	Items     []Snapshot `json:"items"`
+	Snapshots []Snapshot `json:"snapshots" doc:"the same, where PandaStack's published clients look"`
 }
 
 // TakeSnapshot asks for a snapshot.

@@ -48,6 +48,7 @@ func (h *handlers) snapshots(a huma.API) {
 		for _, sn := range all {
 			out.Items = append(out.Items, wireSnapshot(sn))
 		}
+		out.Snapshots = out.Items
 		return answer(out, err)
 	})
 	route(a, huma.Operation{

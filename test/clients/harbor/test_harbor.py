@@ -107,19 +107,27 @@ def test_stop_deletes(tmp_path: Path) -> None:
         Sandbox.get(made)
 
 
-def test_what_is_not_offered(env: FirecrackerEnvironment) -> None:
-    with pytest.raises(ProvisioningError, match="not offered"):
-        asyncio.run(env.stop(delete=False))
-    assert asyncio.run(env.exec("true")).return_code == 0
+def test_stop_without_delete_hibernates(env: FirecrackerEnvironment) -> None:
+    asyncio.run(env.stop(delete=False))
+    assert sandbox_of(env).refresh().status == "hibernated"
+    assert asyncio.run(env.exec("true")).return_code == 0  # wakes it
 
 
-def test_rollouts_are_not_offered() -> None:
-    before = {one.id for one in Sandbox.list()}
-    with pytest.raises(ProvisioningError, match="not offered"):
-        RolloutPool.warm(ttl_seconds=TTL)
-    with pytest.raises(ProvisioningError, match="not offered"):
-        fork_rollouts(2, snapshot=False, ttl_seconds=TTL)
-    assert {one.id for one in Sandbox.list()} <= before
+def test_rollouts() -> None:
+    pool = RolloutPool.warm(setup=lambda box: box.exec("echo ready > /workspace/state"), ttl_seconds=TTL)
+    try:
+        made = pool.fork(2)
+        assert [one.sandbox.exec("cat /workspace/state").stdout for one in made] == ["ready\n"] * 2
+    finally:
+        pool.close()
+
+
+def test_fork_rollouts() -> None:
+    pool, rollouts = fork_rollouts(2, snapshot=False, ttl_seconds=TTL)
+    try:
+        assert [one.index for one in rollouts] == [0, 1]
+    finally:
+        pool.close()
 
 
 def test_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,6 +146,45 @@ test("lifecycle", async () => {
   assert.ok((await sandbox.lifecycle()).idle_seconds >= 0);
 });
 
+test("states", async () => {
+  await context.runCode("rested = 7");
+  for (const [rest, again, status] of [
+    ["pause", "resume", "paused"],
+    ["hibernate", "wake", "hibernated"],
+  ]) {
+    await sandbox[rest]();
+    assert.equal((await Sandbox.get(sandbox.id, client)).status, status);
+    await sandbox[again]();
+  }
+  await sandbox.hibernate();
+  assert.equal((await context.runCode("rested")).text, "7"); // wakes it
+});
+
+test("snapshots", async () => {
+  const taken = await sandbox.snapshot();
+  assert.equal(taken.sandbox_id, sandbox.id);
+  assert.equal((await client.snapshots.get(taken.id)).id, taken.id);
+  assert.ok((await client.snapshots.list()).some((one) => one.id === taken.id));
+  const made = await create({ fromSnapshot: taken.id });
+  try {
+    assert.equal((await made.exec("echo up")).stdout, "up\n");
+  } finally {
+    await made.kill();
+  }
+  await client.snapshots.delete(taken.id);
+  await assert.rejects(client.snapshots.get(taken.id), NotFoundError);
+});
+
+test("copies", async () => {
+  const one = await sandbox.fork({ metadata: { copy: "one" } });
+  assert.equal((await Sandbox.get(one.id, client)).info.metadata.copy, "one");
+  await one.kill();
+  const [winner, loser] = await sandbox.forkTree({ count: 2 });
+  const promoted = await winner.promote({ cleanupSiblings: true });
+  assert.deepEqual([promoted.winner, promoted.deleted], [winner.id, [loser.id]]);
+  await winner.kill();
+});
+
 test("templates", async () => {
   const all = await client.templates.list();
   assert.ok(all.some((one) => one.name === "code-interpreter"));

@@ -18,7 +18,6 @@ NAMESPACES = [
     "databases",
     "functions",
     "schedules",
-    "snapshots",
     "tokens",
     "volumes",
 ]
@@ -93,33 +92,12 @@ def test_templates(client: Watched, code: Path, name: str) -> None:
     refused(client, lambda: call(**given))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "fork",
-        "fork_tree",
-        "promote",
-        "snapshot",
-        "pause",
-        "resume",
-        "hibernate",
-        "wake",
-        "preview_urls",
-    ],
-)
-def test_sandboxes(client: Watched, sandbox: Sandbox, name: str) -> None:
-    given = {"count": 2} if name == "fork_tree" else {}
-    refused(client, lambda: getattr(sandbox, name)(**given))
+def test_sandboxes(client: Watched, sandbox: Sandbox) -> None:
+    refused(client, sandbox.preview_urls)
 
 
 def test_create_with_what_is_not_offered(client: Watched) -> None:
-    refused(client, lambda: Sandbox.create(from_snapshot="x"))
     refused(client, lambda: Sandbox.create(volumes=[{"name": "x", "read_only": True}]))
-
-
-def test_explore(client: Watched, sandbox: Sandbox) -> None:
-    with pytest.raises(PandastackError, match="not offered"):
-        sandbox.explore(["true", "false"])
 
 
 def test_me(client: Watched) -> None:

@@ -235,6 +235,59 @@ def test_a_time_to_live_that_is_set_ends_a_sandbox(client: Watched) -> None:
         mine.refresh()
 
 
+def test_states(client: Watched, sandbox: Sandbox, context: CodeContext) -> None:
+    context.run_code("kept = 7")
+    for rest, again, status in (
+        (sandbox.pause, sandbox.resume, "paused"),
+        (sandbox.hibernate, sandbox.wake, "hibernated"),
+    ):
+        rest()
+        assert sandbox.refresh().status == status
+        again()
+        assert sandbox.refresh().status == "running"
+    sandbox.hibernate()
+    assert context.run_code("kept").text == "7"  # wakes it
+
+
+def test_snapshots(client: Watched, sandbox: Sandbox) -> None:
+    sandbox.filesystem.write("/workspace/saved.txt", "Å")
+    taken = sandbox.snapshot()
+    assert client.snapshots.get(taken)["sandbox_id"] == sandbox.id
+    assert [one["id"] for one in client.snapshots.list(sandbox_id=sandbox.id)] == [taken]
+    with Sandbox.create(from_snapshot=taken, ttl_seconds=TTL) as made:
+        assert made.from_snapshot == taken
+        assert made.filesystem.read("/workspace/saved.txt") == "Å".encode()
+    client.snapshots.delete(taken)
+    with pytest.raises(NotFoundError):
+        client.snapshots.get(taken)
+
+
+def test_copies(client: Watched, sandbox: Sandbox) -> None:
+    one = sandbox.fork(metadata={"copy": "one"})
+    children = sandbox.fork_tree(2)
+    try:
+        assert Sandbox.get(one.id).metadata["copy"] == "one"
+        assert all(child.exec("echo up").stdout == "up\n" for child in (one, *children))
+        promoted = children[0].promote(cleanup_siblings=True)
+        assert (promoted["winner"], promoted["deleted"]) == (children[0].id, [children[1].id])
+    finally:
+        one.kill()
+        for child in client.sandboxes.list():
+            if child.id in [c.id for c in children]:
+                child.kill()
+
+
+def test_explore(client: Watched, sandbox: Sandbox) -> None:
+    found = sandbox.explore(["echo 1", "exit 3"])
+    try:
+        assert found.winner_outcome is not None and found.winner is not None
+        assert (found.winner_outcome.label, found.winner_outcome.stdout_tail) == ("echo 1", "1\n")
+        assert len(found.reaped) == 1
+    finally:
+        if found.winner is not None:
+            found.winner.kill()
+
+
 def test_templates(client: Watched) -> None:
     assert "code-interpreter" in [one.name for one in templates.list()]
     one = client.templates.get("code-interpreter")
