@@ -25,8 +25,8 @@ const (
 	stopTime  = 60 * time.Second
 )
 
-// Server is one process of the server. When the test ends its sandboxes are
-// removed and it is stopped.
+// Server is one process of the server. When the test ends its sandboxes and
+// snapshots are removed and it is stopped.
 type Server struct {
 	*client.Client
 	Dir string
@@ -148,8 +148,13 @@ func (s *Server) close(t testing.TB) {
 	for _, box := range boxes {
 		err = errors.Join(err, s.DeleteSandbox(ctx, box.ID))
 	}
+	snapshots, unlisted := s.Snapshots(ctx)
+	err = errors.Join(err, unlisted)
+	for _, sn := range snapshots {
+		err = errors.Join(err, s.DeleteSnapshot(ctx, sn.ID))
+	}
 	if err != nil {
-		t.Errorf("remove the sandboxes: %v", err)
+		t.Errorf("remove sandboxes and snapshots: %v", err)
 	}
 	s.Stop(t)
 }
@@ -163,6 +168,9 @@ func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	s.end(t, syscall.SIGTERM)
 }
+
+// Ended is closed when the process is gone, however it ended.
+func (s *Server) Ended() <-chan struct{} { return s.exited }
 
 // Kill ends the server as a crash would.
 func (s *Server) Kill(t testing.TB) {
