@@ -67,15 +67,22 @@ func (w *world) end() {
 	for _, b := range w.boxes {
 		w.look(b)
 	}
-	for range w.snaps {
-		if len(w.boxes) >= atMost {
-			if err := w.remove(w.boxes[0]); err != nil {
-				w.t.Errorf("delete: %v", err)
-			}
-		}
-		if err := w.restore(); err != nil {
+	for _, sn := range w.snaps {
+		if err := w.restoreOf(sn); err != nil {
 			w.t.Errorf("restore: %s %v", codeOf(err), err)
 		}
-		w.snaps = w.snaps[:len(w.snaps):len(w.snaps)]
 	}
+}
+
+// afterwards restores the world's order after something was killed: the server is
+// started if it is dead, and what the model knows must be there.
+func (w *world) afterwards() {
+	w.t.Helper()
+	select {
+	case <-w.s.Ended():
+		w.restart()
+	default:
+	}
+	w.settle()
+	w.tidy()
 }

@@ -210,7 +210,10 @@ func (w *world) restore() error {
 	if len(w.snaps) == 0 || len(w.boxes) >= atMost {
 		return nil
 	}
-	sn := w.snaps[w.rnd.IntN(len(w.snaps))]
+	return w.restoreOf(w.snaps[w.rnd.IntN(len(w.snaps))])
+}
+
+func (w *world) restoreOf(sn *snapshot) error {
 	ctx, cancel := w.call()
 	defer cancel()
 	made, err := w.s.CreateSandbox(ctx, api.CreateSandbox{FromSnapshot: sn.name})
@@ -267,7 +270,10 @@ func (w *world) removeSnapshot() error {
 	if len(w.snaps) == 0 {
 		return nil
 	}
-	sn := w.snaps[w.rnd.IntN(len(w.snaps))]
+	return w.removeSnapshotOf(w.snaps[w.rnd.IntN(len(w.snaps))])
+}
+
+func (w *world) removeSnapshotOf(sn *snapshot) error {
 	ctx, cancel := w.call()
 	defer cancel()
 	sn.maybeGone = true

@@ -190,6 +190,9 @@ func (w *world) look(b *sandbox) {
 		}
 	}
 	value, err := w.execute(b, "n")
+	if b.lossy && codeOf(err) == api.CodeSandboxFailed { // its shim is still armed
+		value, err = w.execute(b, "n")
+	}
 	if b.lossy && codeOf(err) == api.CodeContextNotFound {
 		w.lookAtDisk(b)
 		return

@@ -41,6 +41,16 @@ type Server struct {
 // put over the test's own.
 func Start(t testing.TB, dir string, environment ...string) *Server {
 	t.Helper()
+	s, err := TryStart(t, dir, environment...)
+	if err != nil {
+		t.Fatalf("start the server: %v", err)
+	}
+	return s
+}
+
+// TryStart is Start for a server that may end before it listens.
+func TryStart(t testing.TB, dir string, environment ...string) (*Server, error) {
+	t.Helper()
 	log, err := os.OpenFile(logFile(dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -56,10 +66,12 @@ func Start(t testing.TB, dir string, environment ...string) *Server {
 		_ = s.cmd.Wait() // how it ended is of interest to nobody
 	}()
 	t.Cleanup(func() { s.Stop(t) })
-	Await(t, startTime, "the server to listen", s.announced)
+	if err := await(startTime, s.announced); err != nil {
+		return s, err
+	}
 	s.Client = client.New(s.URL, s.Key, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}})
 	t.Cleanup(func() { s.close(t) })
-	return s
+	return s, nil
 }
 
 // command is one of the program's on a data directory and a free port. No machine
