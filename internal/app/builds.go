@@ -162,8 +162,8 @@ func (w warmSnapshots) Stored(_ context.Context, key string) (sandbox.Warm, erro
 }
 
 // Fits says whether a saved machine can be loaded here.
-func (w warmSnapshots) Fits(ctx context.Context, compat string) error {
-	return w.machines.fits(ctx, compat)
+func (w warmSnapshots) Fits(ctx context.Context, compat string, size sandbox.Size) error {
+	return w.machines.fits(ctx, compat, size)
 }
 
 // fitsHost refuses a size that this machine does not have, before minutes are

@@ -11,6 +11,7 @@ import (
 	"pandastack/api"
 	"pandastack/internal/cli"
 	v1 "pandastack/internal/httpapi/v1"
+	"pandastack/internal/kit/failpoint"
 	"pandastack/internal/panda"
 	"pandastack/internal/template"
 )
@@ -28,6 +29,7 @@ func Commands(version string, getenv func(string) string) cli.Node {
 			if err != nil {
 				return err
 			}
+			failpoint.Arm("server", getenv(failpoint.Env))
 			return serve(ctx, cfg, out)
 		},
 		Doctor: func(ctx context.Context, s cli.Settings, report func(cli.Check)) error {

@@ -8,7 +8,9 @@ import (
 	"os"
 	"time"
 
+	"pandastack/internal/kit/failpoint"
 	"pandastack/internal/kit/tsc"
+	"pandastack/internal/sandbox"
 	"pandastack/internal/shim"
 	"pandastack/internal/vmm"
 	"pandastack/internal/vmm/qemu"
@@ -42,10 +44,19 @@ func newMachines(ctx context.Context, cfg Config, log *slog.Logger) (*machines, 
 	m.tscKHz = tsc.KHz(tscWindow)
 	m.launcher = &shim.Launcher{
 		Flags:  []string{m.caps.Accelerator},
-		Env:    []string{"PATH=" + os.Getenv("PATH")}, // where the shim looks for the VMM
+		Env:    shimEnv(),
 		TSCKHz: m.tscKHz,
 	}
 	return m, nil
+}
+
+// shimEnv has where the shim looks for the VMM, and what a test arms it with.
+func shimEnv() []string {
+	env := []string{"PATH=" + os.Getenv("PATH")}
+	if point := os.Getenv(failpoint.Env); point != "" {
+		env = append(env, failpoint.Env+"="+point)
+	}
+	return env
 }
 
 // undecided says whether a guest might run under KVM and nobody has tried since
@@ -105,16 +116,33 @@ func (m *machines) compat(ctx context.Context, cpus, memoryMB int) (string, erro
 	return string(text), err
 }
 
-// fits says whether a snapshot with this compatibility key can be loaded here.
-func (m *machines) fits(ctx context.Context, saved string) error {
-	var key vmm.Key
-	if err := json.Unmarshal([]byte(saved), &key); err != nil {
-		return fmt.Errorf("compatibility key: %w", err)
+// fits says whether a snapshot with this compatibility key can be loaded here, into
+// a machine of that size.
+func (m *machines) fits(ctx context.Context, saved string, size sandbox.Size) error {
+	key, err := parseKey(saved)
+	if err != nil {
+		return err
 	}
-	host, err := m.driver.Key(ctx, key.CPUs, key.MemoryMB)
+	host, err := m.driver.Key(ctx, size.CPUs, size.MemoryMB)
 	if err != nil {
 		return err
 	}
 	host.TSCKHz = m.tscKHz
 	return key.Fits(host)
+}
+
+// fitsOwn is fits for a machine of the size that the key names.
+func (m *machines) fitsOwn(ctx context.Context, saved string) error {
+	key, err := parseKey(saved)
+	if err != nil {
+		return err
+	}
+	return m.fits(ctx, saved, sandbox.Size{CPUs: key.CPUs, MemoryMB: key.MemoryMB})
+}
+
+func parseKey(text string) (key vmm.Key, err error) {
+	if err := json.Unmarshal([]byte(text), &key); err != nil {
+		return key, fmt.Errorf("compatibility key: %w", err)
+	}
+	return key, nil
 }

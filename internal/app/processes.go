@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 
+	"pandastack/internal/kit/failpoint"
 	"pandastack/internal/kit/jail"
 	"pandastack/internal/shim"
 	"pandastack/internal/vmm/qemu"
@@ -31,6 +32,7 @@ func shimMain(ctx context.Context, args []string) error {
 	if len(args) < 2 {
 		return errors.New("shim: this command is for the server; it wants a run folder and an accelerator")
 	}
+	failpoint.Arm("shim", os.Getenv(failpoint.Env))
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	return shim.Main(ctx, args[0], &qemu.Driver{Accelerator: args[1]}, log)
 }

@@ -31,7 +31,7 @@ func newBuilder(ctx context.Context, cfg Config, m *machines, log *slog.Logger) 
 		Data: cfg.DataDir, Recipes: templates.FS,
 		Mirror: cfg.Mirror, SecurityMirror: cfg.SecurityMirror, Log: log,
 		Agent: agent, KernelHost: host, Starter: m.launcher, Cmdline: guestCmdline,
-		Accelerator: m.caps.Accelerator, Jail: jail, Compat: m.compat, Fits: m.fits,
+		Accelerator: m.caps.Accelerator, Jail: jail, Compat: m.compat, Fits: m.fitsOwn,
 	})
 }
 

@@ -10,6 +10,8 @@ import (
 	"os"
 
 	"github.com/klauspost/compress/zstd"
+
+	"pandastack/internal/kit/failpoint"
 )
 
 // packers is how many blocks are compressed at once.
@@ -137,6 +139,7 @@ func (w *LayerWriter) Finish() (digest string, err error) {
 	foot = append(append(foot, sum[:]...), layerMagic...)
 	err = errors.Join(w.write(index), w.write(foot))
 	if err == nil && !w.Fleeting {
+		failpoint.Hit("fsync")
 		err = w.file.Sync()
 	}
 	if err := errors.Join(err, w.file.Close(), w.enc.Close()); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -256,15 +257,16 @@ func (b *birth) jail(ctx context.Context) (shim.Jail, error) {
 	return jail, nil
 }
 
-// identity makes one copy of a snapshot differ from the others.
+// identity makes one copy of a snapshot differ from the others. A sandbox's names
+// are always the same.
 func identity(id string) guestproto.ResumeRequest {
-	seed, machineID := make([]byte, 64), make([]byte, 16)
+	seed := make([]byte, 64)
 	_, _ = rand.Read(seed) // never fails, says crypto/rand
-	_, _ = rand.Read(machineID)
+	machineID := sha256.Sum256([]byte("machine-id of " + id))
 	return guestproto.ResumeRequest{
 		Reseed: true, Seed: seed,
 		Hostname:  "sandbox-" + id[:8],
-		MachineID: hex.EncodeToString(machineID),
+		MachineID: hex.EncodeToString(machineID[:16]),
 	}
 }
 

@@ -98,7 +98,7 @@ func (n *node) Stored(_ context.Context, key string) (Warm, error) {
 	return Warm{Key: key, StatePath: n.seed, OverlaySeed: n.seed, CPUs: 1, MemoryMB: 1024}, nil
 }
 
-func (n *node) Fits(context.Context, string) error { return n.fits }
+func (n *node) Fits(context.Context, string, Size) error { return n.fits }
 
 func (n *node) Open(context.Context, Warm) (*os.File, func(), error) {
 	n.mu.Lock()

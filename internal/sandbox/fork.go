@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"pandastack/api"
+	"pandastack/internal/kit/failpoint"
 	"pandastack/internal/kit/ids"
 	"pandastack/internal/kit/logkey"
 	"pandastack/internal/panda"
@@ -37,6 +38,7 @@ func (s *Service) Fork(ctx context.Context, id string, req api.ForkTree) (tree s
 		return "", nil, err
 	}
 	defer func() {
+		failpoint.Hit("remove save")
 		if gone := os.RemoveAll(s.saveDir(tree)); gone != nil {
 			s.cfg.Log.Warn("remove what forks were made from", logkey.Sandbox, id, logkey.Error, gone)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"pandastack/api"
 	"pandastack/internal/guestproto"
+	"pandastack/internal/kit/failpoint"
 	"pandastack/internal/kit/ids"
 	"pandastack/internal/kit/logkey"
 	"pandastack/internal/panda"
@@ -92,6 +93,7 @@ func (s *Service) dismiss(ctx context.Context, l *live) error {
 	l.machine = nil
 	s.mu.Unlock()
 	s.vacate(l)
+	failpoint.Hit("remove run folder")
 	return os.RemoveAll(l.dir)
 }
 
@@ -137,11 +139,7 @@ func (s *Service) wake(ctx context.Context, l *live, record panda.Sandbox, boot 
 		}
 		b.record = s.status(l)
 	}
-	find, resume := s.savedSource, guestproto.ResumeRequest{}
-	if boot {
-		find, resume = s.savedDisk, identity(l.id)
-	}
-	src, err := find(ctx, record.Saved, resume)
+	src, err := s.wakeSource(ctx, record, boot)
 	if err != nil {
 		return err
 	}
@@ -158,6 +156,15 @@ func (s *Service) wake(ctx context.Context, l *live, record panda.Sandbox, boot 
 		return err
 	}
 	return b.awake(ctx, state, boot)
+}
+
+// wakeSource is what a sandbox goes on from. A woken one exists once and needs no
+// new identity.
+func (s *Service) wakeSource(ctx context.Context, record panda.Sandbox, boot bool) (source, error) {
+	if boot {
+		return s.savedDisk(ctx, record)
+	}
+	return s.savedSource(ctx, record.Saved, guestproto.ResumeRequest{})
 }
 
 // awake makes the record say running, and frees the save.
@@ -181,6 +188,7 @@ func (b *birth) awake(ctx context.Context, state shim.State, booted bool) error 
 	b.s.watchLocked(b.l)
 	b.s.mu.Unlock()
 	b.s.rearm()
+	failpoint.Hit("remove save")
 	if err := os.RemoveAll(b.s.saveDir(saved)); err != nil {
 		b.s.cfg.Log.Warn("remove a save that is used up", logkey.Sandbox, b.l.id, logkey.Error, err)
 	}

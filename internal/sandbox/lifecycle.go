@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"pandastack/internal/kit/failpoint"
 	"pandastack/internal/kit/logkey"
 	"pandastack/internal/panda"
 	"pandastack/internal/shim"
@@ -95,10 +96,12 @@ func (s *Service) removeAll(l *live) error {
 	if err := s.endMachine(ctx, l, machine); err != nil {
 		return fmt.Errorf("end the machine of sandbox %s: %w", l.id, err)
 	}
+	failpoint.Hit("remove run folder")
 	if err := os.RemoveAll(l.dir); err != nil {
 		return fmt.Errorf("remove run folder: %w", err)
 	}
 	if saved != "" {
+		failpoint.Hit("remove save")
 		if err := os.RemoveAll(s.saveDir(saved)); err != nil {
 			return fmt.Errorf("remove what it was saved in: %w", err)
 		}

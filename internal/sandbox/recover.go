@@ -59,8 +59,8 @@ func (s *Service) Start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("start sandboxes: %w", err)
 	}
-	if err := s.dropSaves(ctx); err != nil {
-		return fmt.Errorf("start sandboxes: %w", err)
+	if err := s.dropSaves(ctx); err != nil { // the next Start tries again
+		s.cfg.Log.Error("remove saves that nothing needs", logkey.Error, err)
 	}
 	s.spawn(s.expire)
 	s.spawn(s.watchIdle)

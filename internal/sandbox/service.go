@@ -45,9 +45,9 @@ type Templates interface {
 	// Stored gives a warm snapshot by its key, also one that its template no longer
 	// uses: something that was saved lies on it.
 	Stored(ctx context.Context, key string) (Warm, error)
-	// Fits says whether a device state of this compatibility key loads here; if
-	// not, it gives snapshot.host_mismatch.
-	Fits(ctx context.Context, compat string) error
+	// Fits says whether a device state of this compatibility key loads here into a
+	// machine of size; if not, it gives snapshot.host_mismatch.
+	Fits(ctx context.Context, compat string, size Size) error
 }
 
 // Memory gives the memory of warm snapshots, sealed and shared by all machines

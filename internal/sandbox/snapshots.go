@@ -11,6 +11,7 @@ import (
 	"pandastack/api"
 	"pandastack/internal/kit/clone"
 	"pandastack/internal/kit/durable"
+	"pandastack/internal/kit/failpoint"
 	"pandastack/internal/kit/ids"
 	"pandastack/internal/kit/logkey"
 	"pandastack/internal/panda"
@@ -142,6 +143,7 @@ func (s *Service) DeleteSnapshot(ctx context.Context, idOrName string) error {
 	if err := s.cfg.Store.Snapshots().Delete(ctx, sn.ID); err != nil {
 		return err
 	}
+	failpoint.Hit("remove save")
 	return os.RemoveAll(s.saveDir(sn.ID)) // else the next Start does
 }
 

@@ -35,14 +35,14 @@ func templateSource(warm Warm, id string) source {
 // SavesDir, beside what package shim has written there. A folder that no record
 // names is of a save that was not finished, or is no longer needed.
 type save struct {
-	WarmKey  string   `json:"warm_key"` // what disk and memory lie on
-	Lowest   string   `json:"lowest"`   // the memory below the layers: WarmKey, or "" for that of a machine that booted
-	Compat   string   `json:"compat"`   // what the device state fits (design §4.3)
-	CPUs     int      `json:"cpus"`
-	MemoryMB int      `json:"memory_mb"`
-	Layers   []string `json:"layers"` // none: there is only a disk
-
-	Figures api.Saved `json:"figures"`
+	WarmKey  string            `json:"warm_key"` // what disk and memory lie on
+	Lowest   string            `json:"lowest"`   // the memory below the layers: WarmKey, or "" for that of a machine that booted
+	Compat   string            `json:"compat"`   // what the device state fits (design §4.3)
+	CPUs     int               `json:"cpus"`
+	MemoryMB int               `json:"memory_mb"`
+	Layers   []string          `json:"layers"`         // none: there is only a disk
+	Sums     map[string]string `json:"sums,omitempty"` // of device state and disk: shim.Checksum
+	Figures  api.Saved         `json:"figures"`
 }
 
 const saveFile = "save.json"
@@ -74,7 +74,7 @@ func (s *Service) capture(ctx context.Context, l *live, id string, last, fleetin
 	}
 	return got, writeSave(dir, save{
 		WarmKey: record.WarmKey, Lowest: state.Lowest, Compat: state.Key,
-		CPUs: record.CPU, MemoryMB: record.MemoryMB, Layers: got.Layers,
+		CPUs: record.CPU, MemoryMB: record.MemoryMB, Layers: got.Layers, Sums: got.Sums,
 		Figures: api.Saved{MemoryBytes: got.MemoryBytes, WrittenBytes: got.WrittenBytes, DiskBytes: got.DiskBytes, TotalMS: got.TotalMS},
 	})
 }
@@ -88,23 +88,42 @@ func writeSave(dir string, v save) error {
 	return errors.Join(durable.WriteFile(filepath.Join(dir, saveFile), text, 0o600), durable.SyncDir(filepath.Dir(dir)))
 }
 
-// savedDisk looks at a save's disk, from which a machine boots.
-func (s *Service) savedDisk(ctx context.Context, id string, resume guestproto.ResumeRequest) (source, error) {
-	_, src, err := s.openSave(ctx, id, resume)
-	return src, err
+// savedDisk gives a sandbox's saved disk, to boot from. It needs nothing else of the
+// save, which may be damaged.
+func (s *Service) savedDisk(ctx context.Context, record panda.Sandbox) (source, error) {
+	disk := filepath.Join(s.saveDir(record.Saved), shim.DiskFile)
+	if _, err := os.Stat(disk); err != nil {
+		return source{}, unreadable(record.Saved, err)
+	}
+	warm, err := s.stored(ctx, record.WarmKey, Size{record.CPU, record.MemoryMB})
+	return source{warm: warm, disk: disk, resume: identity(record.ID)}, err
 }
 
-// savedSource looks at a save, and whether its memory fits this host; there may be
-// only a disk. resume is for the machine that is started from it.
+func (s *Service) stored(ctx context.Context, key string, size Size) (Warm, error) {
+	warm, err := s.cfg.Templates.Stored(ctx, key)
+	warm.CPUs, warm.MemoryMB = size.CPUs, size.MemoryMB
+	return warm, err
+}
+
+// savedSource looks at a save, and whether it is whole and its memory fits this
+// host; there may be only a disk. resume is for the machine that is started from it.
 func (s *Service) savedSource(ctx context.Context, id string, resume guestproto.ResumeRequest) (source, error) {
-	v, src, err := s.openSave(ctx, id, resume)
+	v, err := s.readSave(id)
+	if err != nil {
+		return source{}, err
+	}
+	size, dir := Size{v.CPUs, v.MemoryMB}, s.saveDir(id)
+	warm, err := s.stored(ctx, v.WarmKey, size)
+	src := source{warm: warm, disk: filepath.Join(dir, shim.DiskFile), resume: resume}
 	if err != nil || len(v.Layers) == 0 {
 		return src, err
 	}
-	if err := s.cfg.Templates.Fits(ctx, v.Compat); err != nil {
+	if err := s.cfg.Templates.Fits(ctx, v.Compat, size); err != nil {
 		return source{}, err
 	}
-	dir := s.saveDir(id)
+	if err := v.verify(dir); err != nil {
+		return source{}, err
+	}
 	src.state, src.lowest = filepath.Join(dir, shim.StateFile), v.Lowest
 	for _, name := range v.Layers {
 		src.layers = append(src.layers, filepath.Join(dir, filepath.Base(name)))
@@ -117,38 +136,41 @@ func (s *Service) savedSource(ctx context.Context, id string, resume guestproto.
 
 func (s *Service) readSave(id string) (v save, err error) {
 	text, err := os.ReadFile(filepath.Join(s.saveDir(id), saveFile))
-	if err != nil {
-		return v, unreadable(id, err)
+	if err == nil {
+		err = json.Unmarshal(text, &v)
 	}
-	if err := json.Unmarshal(text, &v); err != nil {
+	if err != nil {
 		return v, unreadable(id, err)
 	}
 	return v, nil
 }
 
-func (s *Service) openSave(ctx context.Context, id string, resume guestproto.ResumeRequest) (v save, _ source, err error) {
-	if v, err = s.readSave(id); err != nil {
-		return v, source{}, err
+// verify compares the files that do not verify themselves with what was written.
+func (v *save) verify(dir string) error {
+	for name, want := range v.Sums {
+		path := filepath.Join(dir, filepath.Base(name))
+		if got, err := shim.Checksum(path); err != nil || got != want {
+			return damaged(errors.Join(fmt.Errorf("%s: checksum %q, want %q", path, got, want), err))
+		}
 	}
-	warm, err := s.cfg.Templates.Stored(ctx, v.WarmKey)
-	if err != nil {
-		return v, source{}, err
-	}
-	warm.CPUs, warm.MemoryMB = v.CPUs, v.MemoryMB
-	return v, source{warm: warm, disk: filepath.Join(s.saveDir(id), shim.DiskFile), resume: resume}, nil
+	return nil
 }
 
 func unreadable(id string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return snapshotNotFound(id)
 	}
-	return &panda.Error{Code: api.CodeSnapshotDamaged, Message: fmt.Sprintf("the save %s cannot be read", id), Cause: err}
+	return damaged(fmt.Errorf("save %s: %w", id, err))
+}
+
+func damaged(cause error) error {
+	return &panda.Error{Code: api.CodeSnapshotDamaged, Message: "what was saved is damaged", Cause: cause}
 }
 
 // startedFrom says of a failed start from a save what was wrong with that.
 func startedFrom(err error) error {
 	if errors.Is(err, memimage.ErrDamaged) {
-		return &panda.Error{Code: api.CodeSnapshotDamaged, Message: "the saved memory is damaged", Cause: err}
+		return damaged(err)
 	}
 	return err
 }

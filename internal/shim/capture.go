@@ -11,6 +11,7 @@ import (
 	"pandastack/internal/guestproto"
 	"pandastack/internal/kit/clone"
 	"pandastack/internal/kit/durable"
+	"pandastack/internal/kit/failpoint"
 	"pandastack/internal/memimage"
 )
 
@@ -41,8 +42,11 @@ type Capture struct {
 	MemoryBytes  int64    `json:"memory_bytes"`  // of the pages in all layers
 	WrittenBytes int64    `json:"written_bytes"` // of the pages that this capture wrote, before compression
 	DiskBytes    int64    `json:"disk_bytes"`
-	PauseMS      float64  `json:"pause_ms"` // how long the machine stood still
-	TotalMS      float64  `json:"total_ms"`
+	// Sums are the checksums of StateFile and DiskFile; layers have their own.
+	// Fleeting captures have none.
+	Sums    map[string]string `json:"sums,omitempty"`
+	PauseMS float64           `json:"pause_ms"` // how long the machine stood still
+	TotalMS float64           `json:"total_ms"`
 }
 
 // capture is one capture under way.
@@ -62,13 +66,24 @@ func (p *process) capture(ctx context.Context, req CaptureRequest) (Capture, err
 		return c.out, err
 	}
 	err = c.take(ctx, ran)
-	if err != nil && ran { // go on, also when the caller is gone
-		_, again := p.goOn(context.WithoutCancel(ctx), req.Resume)
-		err = errors.Join(err, again, c.clear())
+	if err == nil { // a caller that is gone will not let the machine go on
+		err = ctx.Err()
+	}
+	if err != nil {
+		if ran {
+			again, cancel := context.WithTimeout(context.WithoutCancel(ctx), goOnTime)
+			defer cancel()
+			_, failed := p.goOn(again, req.Resume)
+			err = errors.Join(err, failed)
+		}
+		err = errors.Join(err, c.clear())
 	}
 	c.out.TotalMS = milliseconds(c.began)
 	return c.out, err
 }
+
+// goOnTime bounds the agent's resume when nobody waits for it any more.
+const goOnTime = 20 * time.Second
 
 func milliseconds(since time.Time) float64 {
 	return float64(time.Since(since).Microseconds()) / 1000
@@ -111,7 +126,7 @@ func (c *capture) take(ctx context.Context, ran bool) error {
 			return fmt.Errorf("let the machine go on: %w", err)
 		}
 	}
-	if err := c.memory(memory); err != nil {
+	if err := c.memory(ctx, memory); err != nil {
 		return err
 	}
 	if c.out.PauseMS == 0 {
@@ -120,7 +135,25 @@ func (c *capture) take(ctx context.Context, ran bool) error {
 	if c.req.Fleeting {
 		return nil
 	}
-	return errors.Join(state.Sync(), durable.SyncDir(c.path(DiskFile)), durable.SyncDir(c.req.Dir))
+	return c.keep(state)
+}
+
+// keep makes what was written durable, and notes its checksums.
+func (c *capture) keep(state *os.File) error {
+	c.out.Sums = map[string]string{}
+	for _, name := range []string{StateFile, DiskFile} {
+		sum, err := Checksum(c.path(name))
+		if err != nil {
+			return err
+		}
+		c.out.Sums[name] = sum
+	}
+	failpoint.Hit("fsync")
+	errs := []error{state.Sync(), durable.SyncDir(c.path(DiskFile))}
+	for _, name := range c.out.Layers { // the base may be of a fleeting capture
+		errs = append(errs, durable.SyncDir(c.path(name)))
+	}
+	return errors.Join(append(errs, durable.SyncDir(c.req.Dir))...)
 }
 
 func (c *capture) disk() error {
@@ -140,12 +173,12 @@ func (c *capture) disk() error {
 	return err
 }
 
-// memory writes the layers.
-func (c *capture) memory(m *memory) error {
+// memory writes the layers, as long as somebody waits for them.
+func (c *capture) memory(ctx context.Context, m *memory) error {
 	name := BaseLayer
 	header := memimage.Header{Size: int64(c.p.spec.MemoryMB) << 20, Parent: c.p.spec.Lowest}
 	if m.onBase {
-		if err := os.Link(c.p.base.Path(), c.path(BaseLayer)); err != nil {
+		if err := os.Link(c.p.basePath(), c.path(BaseLayer)); err != nil {
 			return err
 		}
 		name, header.Parent = ChangeLayer, c.p.base.Digest
@@ -156,7 +189,13 @@ func (c *capture) memory(m *memory) error {
 		return err
 	}
 	w.Fleeting = c.req.Fleeting
-	if err := m.each(w.Add); err != nil {
+	err = m.each(func(number int64, data []byte) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return w.Add(number, data)
+	})
+	if err != nil {
 		return errors.Join(err, w.Abort())
 	}
 	c.out.Layers = append(c.out.Layers, name)

@@ -88,6 +88,11 @@ func (c *Client) State(ctx context.Context) (s State, err error) {
 	return s, c.call(ctx, http.MethodGet, "/state", nil, &s)
 }
 
+// quiet waits until nothing changes the machine.
+func (c *Client) quiet(ctx context.Context) (s State, err error) {
+	return s, c.call(ctx, http.MethodGet, "/quiet", nil, &s)
+}
+
 // ready waits until the start is over.
 func (c *Client) ready(ctx context.Context) (s State, err error) {
 	return s, c.call(ctx, http.MethodGet, "/ready", nil, &s)
@@ -169,7 +174,7 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	if resp.StatusCode != http.StatusOK {
 		var f failure
 		_ = json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&f)
-		return fmt.Errorf("shim %s: %s", path, f.Error)
+		return fmt.Errorf("shim %s: %w", path, withFault(f.Error, f.Fault))
 	}
 	if out == nil {
 		_, err = io.Copy(io.Discard, resp.Body)

@@ -50,7 +50,7 @@ func (l *Launcher) Launch(ctx context.Context, spec Spec, memory *os.File) (Mach
 	up := guestproto.Step{Name: "shim", MS: float64(time.Since(began).Microseconds()) / 1000}
 	state, err := c.ready(ctx)
 	if err == nil && state.Phase == PhaseEnded {
-		err = errors.New(state.Failure)
+		err = withFault(state.Failure, state.Fault)
 	}
 	if err != nil {
 		return nil, errors.Join(startFailed(spec.Dir, err), l.abandon(ctx, c))
@@ -81,6 +81,9 @@ func (l *Launcher) abandon(ctx context.Context, c *Client) error {
 }
 
 func startFailed(dir string, cause error) error {
+	if errors.Is(cause, syscall.ENOSPC) {
+		return fmt.Errorf("start the virtual machine: %w", cause)
+	}
 	return &panda.Error{Code: "sandbox.start_failed",
 		Message: "the virtual machine did not come up (logs in " + dir + ")", Cause: cause}
 }
@@ -129,7 +132,7 @@ func (l *Launcher) spawn(spec Spec, memory *os.File) (*exec.Cmd, error) {
 // Adopt finds the shim of a run folder again.
 func (l *Launcher) Adopt(ctx context.Context, dir string) (Machine, error) {
 	c := newClient(dir, func(ctx context.Context) error { return l.Reap(ctx, dir) }, nil)
-	state, err := c.State(ctx)
+	state, err := c.quiet(ctx)
 	if err == nil && state.Phase == PhaseEnded {
 		err = errors.New(state.Failure)
 	}

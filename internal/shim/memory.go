@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pandastack/internal/kit/failpoint"
 	"pandastack/internal/memimage"
 	"pandastack/internal/vmm"
 )
@@ -86,16 +87,21 @@ func (p *process) keepBase() error {
 // adoptBase links a layer into the run folder, so that it stays as long as the
 // machine does.
 func (p *process) adoptBase(path string) error {
-	mine := filepath.Join(p.spec.Dir, BaseLayer)
-	if err := os.Remove(mine); err != nil && !errors.Is(err, os.ErrNotExist) {
+	mine := p.basePath()
+	next := mine + ".next"
+	if err := os.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := os.Link(path, mine); err != nil {
+	if err := os.Link(path, next); err != nil {
 		return err
 	}
-	layer, err := memimage.OpenLayer(mine)
-	if err != nil {
-		return err
+	layer, err := memimage.OpenLayer(next)
+	if err == nil {
+		failpoint.Hit("rename")
+		err = os.Rename(next, mine)
+	}
+	if err != nil { // the old base stays
+		return errors.Join(err, os.Remove(next))
 	}
 	if p.base != nil {
 		_ = p.base.Close()
@@ -103,6 +109,9 @@ func (p *process) adoptBase(path string) error {
 	p.base = layer
 	return nil
 }
+
+// basePath is where the base lies.
+func (p *process) basePath() string { return filepath.Join(p.spec.Dir, BaseLayer) }
 
 // memory is what a stopped machine's memory differs by from what is below.
 type memory struct {

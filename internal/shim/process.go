@@ -131,7 +131,7 @@ func (p *process) start(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
-		p.state.Phase, p.state.Failure = PhaseEnded, err.Error()
+		p.state.Phase, p.state.Failure, p.state.Fault = PhaseEnded, err.Error(), faultOf(err)
 		close(p.ended)
 		return
 	}

@@ -18,6 +18,7 @@ import (
 //
 //	GET  /state            State
 //	GET  /ready            State, once the start is over
+//	GET  /quiet            State, once no call that changes the machine is under way
 //	GET  /watch            State, once there is no machine any more
 //	POST /stop             State
 //	POST /cont             guestproto.ResumeRequest -> guestproto.ResumeReport
@@ -35,6 +36,7 @@ type saveRequest struct {
 // failure is every error's body.
 type failure struct {
 	Error string `json:"error"`
+	Fault string `json:"fault,omitempty"` // one of faults
 }
 
 var errNoMachine = errors.New("there is no machine")
@@ -43,6 +45,7 @@ func (p *process) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /state", p.serveState(nil))
 	mux.HandleFunc("GET /ready", p.serveState(p.ready))
+	mux.HandleFunc("GET /quiet", p.serveQuiet)
 	mux.HandleFunc("GET /watch", p.serveState(p.ended))
 	mux.HandleFunc("POST /stop", handle(p.stop))
 	mux.HandleFunc("POST /cont", handle(p.cont))
@@ -68,6 +71,13 @@ func (p *process) serveState(wait <-chan struct{}) http.HandlerFunc {
 	}
 }
 
+// serveQuiet waits for an act that an earlier server began.
+func (p *process) serveQuiet(w http.ResponseWriter, _ *http.Request) {
+	p.acts.Lock()
+	defer p.acts.Unlock()
+	answer(w, http.StatusOK, p.snapshot())
+}
+
 func (p *process) snapshot() State {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +91,7 @@ func (p *process) serveGuest(w http.ResponseWriter, r *http.Request) {
 	guest := p.guest
 	p.mu.Unlock()
 	if guest == nil {
-		answer(w, http.StatusServiceUnavailable, failure{errNoMachine.Error()})
+		answer(w, http.StatusServiceUnavailable, failure{Error: errNoMachine.Error()})
 		return
 	}
 	guestproto.NewHandler(guest).ServeHTTP(w, r)
@@ -105,13 +115,13 @@ func handle[In, Out any](call func(context.Context, In) (Out, error)) http.Handl
 		var in In
 		if r.ContentLength != 0 {
 			if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-				answer(w, http.StatusBadRequest, failure{err.Error()})
+				answer(w, http.StatusBadRequest, failure{Error: err.Error()})
 				return
 			}
 		}
 		out, err := call(r.Context(), in)
 		if err != nil {
-			answer(w, http.StatusConflict, failure{err.Error()})
+			answer(w, http.StatusConflict, failure{err.Error(), faultOf(err)})
 			return
 		}
 		answer(w, http.StatusOK, out)

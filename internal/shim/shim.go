@@ -81,8 +81,9 @@ type State struct {
 	Report   guestproto.ResumeReport `json:"report"`
 	Resumed  time.Time               `json:"resumed"` // when Report was made
 	Failure  string                  `json:"failure"` // why Phase is ended
-	Key      string                  `json:"key"`     // compatibility key (design §4.3), JSON
-	Lowest   string                  `json:"lowest"`  // Spec.Lowest
+	Fault    string                  `json:"fault,omitempty"`
+	Key      string                  `json:"key"`    // compatibility key (design §4.3), JSON
+	Lowest   string                  `json:"lowest"` // Spec.Lowest
 	Isolated bool                    `json:"isolated"`
 	Accel    string                  `json:"accelerator"`
 }
@@ -119,7 +120,8 @@ type Starter interface {
 	// hello and was resumed. memory is the sealed template memory to map, or nil
 	// to boot. On error nothing is left but the run folder with its logs.
 	Launch(ctx context.Context, spec Spec, memory *os.File) (Machine, error)
-	// Adopt finds the shim of a run folder again; it fails when there is none.
+	// Adopt finds the shim of a run folder again; it fails when there is none. What
+	// an earlier server had it do is over then.
 	Adopt(ctx context.Context, dir string) (Machine, error)
 	// Reap ends whatever processes of a run folder are left, by its record.
 	Reap(ctx context.Context, dir string) error

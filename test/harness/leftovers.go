@@ -75,7 +75,7 @@ func remains(dir string, but int) error {
 			errs = append(errs, fmt.Errorf("mount %s", strings.TrimSpace(line)))
 		}
 	}
-	for _, sub := range []string{"runs", "tmp"} {
+	for _, sub := range []string{"runs", "saves", "tmp"} {
 		entries, err := os.ReadDir(filepath.Join(dir, sub))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)

@@ -25,8 +25,8 @@ const (
 	stopTime  = 60 * time.Second
 )
 
-// Server is one process of the server. When the test ends its sandboxes are
-// removed and it is stopped.
+// Server is one process of the server. When the test ends its sandboxes and
+// snapshots are removed and it is stopped.
 type Server struct {
 	*client.Client
 	Dir string
@@ -40,6 +40,16 @@ type Server struct {
 // Start runs the server on a data directory until the test ends. environment is
 // put over the test's own.
 func Start(t testing.TB, dir string, environment ...string) *Server {
+	t.Helper()
+	s, err := TryStart(t, dir, environment...)
+	if err != nil {
+		t.Fatalf("start the server: %v", err)
+	}
+	return s
+}
+
+// TryStart is Start for a server that may end before it listens.
+func TryStart(t testing.TB, dir string, environment ...string) (*Server, error) {
 	t.Helper()
 	log, err := os.OpenFile(logFile(dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -56,10 +66,12 @@ func Start(t testing.TB, dir string, environment ...string) *Server {
 		_ = s.cmd.Wait() // how it ended is of interest to nobody
 	}()
 	t.Cleanup(func() { s.Stop(t) })
-	Await(t, startTime, "the server to listen", s.announced)
+	if err := await(startTime, s.announced); err != nil {
+		return s, err
+	}
 	s.Client = client.New(s.URL, s.Key, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}})
 	t.Cleanup(func() { s.close(t) })
-	return s
+	return s, nil
 }
 
 // command is one of the program's on a data directory and a free port. No machine
@@ -148,8 +160,13 @@ func (s *Server) close(t testing.TB) {
 	for _, box := range boxes {
 		err = errors.Join(err, s.DeleteSandbox(ctx, box.ID))
 	}
+	snapshots, unlisted := s.Snapshots(ctx)
+	err = errors.Join(err, unlisted)
+	for _, sn := range snapshots {
+		err = errors.Join(err, s.DeleteSnapshot(ctx, sn.ID))
+	}
 	if err != nil {
-		t.Errorf("remove the sandboxes: %v", err)
+		t.Errorf("remove sandboxes and snapshots: %v", err)
 	}
 	s.Stop(t)
 }
@@ -163,6 +180,9 @@ func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	s.end(t, syscall.SIGTERM)
 }
+
+// Ended is closed when the process is gone, however it ended.
+func (s *Server) Ended() <-chan struct{} { return s.exited }
 
 // Kill ends the server as a crash would.
 func (s *Server) Kill(t testing.TB) {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"pandastack/internal/kit/failpoint"
 )
 
 // WriteFile replaces path as a whole. After a crash it has the old content or
@@ -22,10 +24,12 @@ func WriteFile(path string, data []byte, mode os.FileMode) (err error) {
 		}
 	}()
 	_, err = f.Write(data)
+	failpoint.Hit("fsync")
 	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
+	failpoint.Hit("rename")
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
@@ -37,6 +41,7 @@ func Rename(from, to string) error {
 	if err := SyncTree(from); err != nil {
 		return err
 	}
+	failpoint.Hit("rename")
 	if err := os.Rename(from, to); err != nil {
 		return err
 	}
@@ -59,5 +64,6 @@ func SyncDir(path string) error {
 	if err != nil {
 		return err
 	}
+	failpoint.Hit("fsync")
 	return errors.Join(f.Sync(), f.Close())
 }

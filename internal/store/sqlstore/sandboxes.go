@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"pandastack/internal/kit/failpoint"
 	"pandastack/internal/panda"
 	"pandastack/internal/store"
 )
@@ -26,6 +27,7 @@ type sandboxes struct {
 func (s sandboxes) Put(ctx context.Context, sb panda.Sandbox) error {
 	row, err := values(sb)
 	if err == nil {
+		failpoint.Hit("put sandbox")
 		_, err = s.db.ExecContext(ctx, `INSERT INTO sandboxes (`+columns+`) VALUES `+marks, row...)
 	}
 	return wrap("put sandbox", sb.ID, err)
@@ -61,6 +63,7 @@ func (s sandboxes) Update(ctx context.Context, sb panda.Sandbox, from panda.Stat
 	if err != nil {
 		return wrap("update sandbox", sb.ID, err)
 	}
+	failpoint.Hit("update sandbox")
 	result, err := s.db.ExecContext(ctx, `UPDATE sandboxes SET (`+columns+`) = `+marks+` WHERE id = ? AND status = ?`, append(row, sb.ID, from)...)
 	if err != nil {
 		return wrap("update sandbox", sb.ID, err)
@@ -81,6 +84,7 @@ func (s sandboxes) whyNot(ctx context.Context, id string, from panda.Status) err
 }
 
 func (s sandboxes) Delete(ctx context.Context, id string) error {
+	failpoint.Hit("delete sandbox")
 	_, err := s.db.ExecContext(ctx, `DELETE FROM sandboxes WHERE id = ?`, id)
 	return wrap("delete sandbox", id, err)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"pandastack/internal/kit/failpoint"
 	"pandastack/internal/panda"
 )
 
@@ -23,6 +24,7 @@ func (s snapshots) Put(ctx context.Context, sn panda.Snapshot) error {
 	env, err2 := json.Marshal(sn.Env)
 	err := errors.Join(err1, err2)
 	if err == nil {
+		failpoint.Hit("put snapshot")
 		_, err = s.db.ExecContext(ctx, `INSERT INTO snapshots (`+snapshotColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 			sn.ID, sql.NullString{String: sn.Name, Valid: sn.Name != ""}, sn.SandboxID, sn.Template, sn.WarmKey, sn.CPU, sn.MemoryMB,
 			sn.CreatedAt.UnixNano(), string(metadata), string(env), sn.MemoryBytes, sn.DiskBytes, sn.PauseMS, sn.TotalMS)
@@ -50,6 +52,7 @@ func (s snapshots) List(ctx context.Context) (all []panda.Snapshot, err error) {
 }
 
 func (s snapshots) Delete(ctx context.Context, id string) error {
+	failpoint.Hit("delete snapshot")
 	_, err := s.db.ExecContext(ctx, `DELETE FROM snapshots WHERE id = ?`, id)
 	return wrap("delete snapshot", id, err)
 }

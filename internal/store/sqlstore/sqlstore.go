@@ -17,6 +17,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"pandastack/internal/kit/failpoint"
 	"pandastack/internal/store"
 )
 
@@ -107,6 +108,7 @@ func (s *Store) Close() error { return s.db.Close() }
 
 // wrap names the operation and gives SQLite's codes the contract's meaning.
 func wrap(operation, id string, err error) error {
+	failpoint.Hit("after " + operation)
 	if err == nil {
 		return nil
 	}

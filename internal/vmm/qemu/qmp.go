@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pandastack/internal/kit/failpoint"
 )
 
 // monitor is a QMP connection. One command runs at a time.
@@ -67,6 +69,7 @@ func (m *monitor) runWithFile(ctx context.Context, command string, args any, res
 	if err != nil {
 		return err
 	}
+	failpoint.Hit("qmp " + command)
 	var oob []byte
 	if file != nil {
 		oob = unix.UnixRights(int(file.Fd()))
