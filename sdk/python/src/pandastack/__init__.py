@@ -29,6 +29,7 @@ from ._models import (
     Template,
     Version,
 )
+from ._notebook import NotebookProgress, NotebookRun
 from ._results import CellError, Execution, InputRequest, Result, TruncatedStream, Truncation
 from ._sync.client import Client, get_default_client, set_default_client
 from ._sync.context import CodeContext
@@ -99,6 +100,8 @@ __all__ = [
     "Lifecycle",
     "NotFoundError",
     "NotOfferedError",
+    "NotebookProgress",
+    "NotebookRun",
     "PandastackError",
     "Result",
     "Sandbox",
