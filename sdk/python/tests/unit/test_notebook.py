@@ -53,7 +53,8 @@ def test_a_notebook_gets_its_outputs(
     wire.reply(
         stream(
             event(1, "stdout", text="gone"), event(2, "clear_output", wait=True),
-            event(3, "stdout", text="1\n2"), event(4, "stdout", text="3\r"), event(5, "stderr", text="e\n"), event(6, "result", result=shown),
+            event(3, "stdout", text="1\n2"), event(4, "stdout", text="3\r"),
+            event(5, "stderr", text="e\n"), event(6, "result", result=shown),
             event(7, "display_update", result=updated), event(8, "result", result=main, execution_count=4),
             done(9, execution_count=4),
         ),
