@@ -13,6 +13,7 @@ Examples:
   pandastack run analysis.py sales.csv --top 10
   pandastack run -c 'import sys; sys.version'
   pandastack run --save charts plot.py
+  pandastack run report.ipynb -o report-done.ipynb
   echo 'print(6*7)' | pandastack run -`
 }
 

@@ -27,9 +27,10 @@ type runCmd struct {
 	Template string   `default:"code-interpreter" complete:"template" help:"Template of the sandbox [${default}]."`
 	Timeout  float64  `placeholder:"SECONDS" help:"Interrupt the code after this time."`
 	Save     string   `placeholder:"DIR" help:"Save the images that the code shows."`
+	Output   string   `short:"o" placeholder:"FILE" help:"Write a notebook (.ipynb) with its outputs here."`
 	Keep     bool     `help:"Leave the sandbox and print its id at the end."`
 	JSON     bool     `help:"Print the execution as JSON."`
-	Args     []string `arg:"" optional:"" name:"file" passthrough:"partial" help:"Python file (- is standard input) and its arguments."`
+	Args     []string `arg:"" optional:"" name:"file" passthrough:"partial" help:"Python file or notebook (- is standard input) and its arguments."`
 }
 
 // script is what is to be run.
@@ -37,12 +38,16 @@ type script struct {
 	code string
 	argv []string
 	file string // where it lies in the sandbox; "" keeps it out of the file system
+	book *notebook
 }
 
 func (c *runCmd) Run(s *session) error {
 	what, err := c.script(s)
 	if err != nil {
 		return err
+	}
+	if c.Output != "" && what.book == nil {
+		return usageError{&localError{message: "-o is for notebooks: give an .ipynb file"}}
 	}
 	// A reader of the output that leaves early must not end this command before it
 	// has removed the sandbox: writes fail instead.
@@ -83,6 +88,10 @@ func (c *runCmd) script(s *session) (script, error) {
 	if err != nil {
 		return script{}, &localError{message: err.Error()}
 	}
+	if isNotebook(args[0]) {
+		book, err := readNotebook(args[0], text)
+		return script{book: book}, err
+	}
 	file := path.Join("/workspace", filepath.Base(args[0]))
 	return script{code: string(text), argv: append([]string{file}, args[1:]...), file: file}, nil
 }
@@ -112,6 +121,9 @@ func (c *runCmd) inSandbox(s *session, server *client.Client, what script) (_ ap
 		return api.Execution{}, err
 	}
 	kernel = created.ID
+	if what.book != nil {
+		return c.runNotebook(s, server, box.ID, kernel, what.book)
+	}
 	if _, err := server.Execute(s.ctx, box.ID, kernel, api.Execute{Code: what.prelude()}); err != nil {
 		return api.Execution{}, err
 	}
@@ -176,7 +188,9 @@ func (c *runCmd) print(s *session, ex api.Execution) error {
 		}
 		return ended(ex)
 	}
-	c.tellImages(s, images, ex.Results)
+	if c.Output == "" {
+		c.tellImages(s, images, ex.Results)
+	}
 	if ex.Error != nil {
 		fmt.Fprint(s.Stderr, failureText(*ex.Error))
 	}

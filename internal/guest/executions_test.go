@@ -240,3 +240,16 @@ print('on time')`})
 		t.Errorf("following what has ended: %v", err)
 	}
 }
+
+// Code that holds the interpreter's lock in C hears no signal until it is done.
+func TestTimeoutOfCodeThatHearsNoSignal(t *testing.T) {
+	a := startPython(t)
+	a.kernel(t, "k")
+	c := a.run(t, "k", guestproto.ExecuteRequest{Code: "print('begun', flush=True); sum(range(10**12))", TimeoutMS: 300, GraceMS: 300})
+	if c.Done.Status != "timeout" || !c.Done.Restarted || c.Stdout != "begun\n" {
+		t.Fatalf("got %+v", c)
+	}
+	if c := a.code(t, "k", "1"); c.Result != `"1"` {
+		t.Fatalf("got %+v", c)
+	}
+}

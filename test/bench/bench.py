@@ -20,12 +20,13 @@ import memory
 import pool
 import saves
 import starts
+import streams
 import transfers
 from node import Bare, build_template, link_template, scratch_beside, serving
 from pandastack import Client
 from report import Report
 
-WITH_BARE = (starts, cells, transfers)
+WITH_BARE = (starts, cells, streams, transfers)
 
 
 def arguments() -> argparse.Namespace:

@@ -31,6 +31,7 @@ from ._models import (
     Template,
     Version,
 )
+from ._notebook import NotebookProgress, NotebookRun
 from ._results import CellError, Execution, InputRequest, Result, TruncatedStream, Truncation
 from ._snapshots import Promotion, Snapshot, SnapshotId
 from ._sync.client import Client, get_default_client, set_default_client
@@ -110,6 +111,8 @@ __all__ = [
     "Lifecycle",
     "NotFoundError",
     "NotOfferedError",
+    "NotebookProgress",
+    "NotebookRun",
     "PandastackError",
     "Promotion",
     "Result",

@@ -6,16 +6,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from pathlib import Path
 from types import TracebackType
-from typing import Any, List, Optional
+from typing import Any, Callable, List, Optional, Union
 
-from .. import _wire
+from .. import _notebook, _wire
 from .._cells import Completion, ExecutionEvent, ExecutionInfo, HistoryEntry
 from .._fields import Fields
 from .._models import ContextInfo, context_info
+from .._notebook import NotebookProgress, NotebookRun
 from .._results import Execution
 from ..exceptions import ConnectionError, NotFoundError, PandastackError
-from ._io import closing
+from ._io import blocking, closing, notify
 from .executions import (
     ExecutionHandle,
     Listeners,
@@ -219,6 +221,58 @@ class CodeContext(ContextInfo):
         """The latest cells that its kernel ran, the oldest first."""
         answer = self._transport.json("GET", f"{self._path}/history", params={"limit": str(limit)})
         return Fields(answer, "the history").items("items", HistoryEntry.from_dict)
+
+    def run_notebook(
+        self,
+        path: Union[str, Path],
+        output: Union[str, Path, None] = None,
+        *,
+        timeout: Optional[float] = None,
+        keep_going: bool = False,
+        on_progress: Optional[Callable[[NotebookProgress], object]] = None,
+    ) -> NotebookRun:
+        """Runs the code cells of a notebook here, in order.
+
+        A cell that fails ends the run; the cells after it stay without outputs.
+
+        Args:
+            path: An ``.ipynb`` of nbformat 4.
+            output: Where to write it with its outputs, also when a cell failed.
+            timeout: Seconds for each cell; None for no limit.
+            keep_going: Run the cells after one that failed, too.
+            on_progress: Called when a cell begins and when it has ended.
+
+        Raises:
+            ValueError: The file is no such notebook.
+        """
+        notebook = _notebook.emptied(blocking(lambda: _notebook.read(path)))
+        cells = [cell for cell in _notebook.code_cells(notebook) if _notebook.source(cell).strip()]
+        done: List[Execution] = []
+        for number, cell in enumerate(cells, 1):
+            code = _notebook.source(cell)
+            notify(on_progress, NotebookProgress(number, len(cells), code))
+            execution = self._run_cell(cell, code, timeout)
+            done.append(execution)
+            notify(on_progress, NotebookProgress(number, len(cells), code, execution))
+            if execution.error is not None and not keep_going:
+                break
+        run_ = NotebookRun(notebook, done)
+        if output is not None:
+            target = output
+            blocking(lambda: run_.save(target))
+        return run_
+
+    def _run_cell(self, cell: dict[str, Any], code: str, timeout: Optional[float]) -> Execution:
+        outputs = _notebook.Outputs()
+        execution = self.run_code(code, timeout=timeout, on_event=outputs.add)
+        cell["outputs"] = outputs.finished(execution)
+        cell["execution_count"] = execution.execution_count or None
+        return execution
+
+    def export_notebook(self, path: Union[str, Path], limit: int = 10_000) -> Path:
+        """Writes the cells that the context's kernel ran as an ``.ipynb``, without their outputs."""
+        entries = self.history(limit)
+        return blocking(lambda: _notebook.write(_notebook.of_history(entries), path))
 
     def refresh(self) -> CodeContext:
         """Asks the server for this object's fields again and returns the object itself."""

@@ -1,0 +1,201 @@
+"""Notebooks (nbformat 4): reading them, and what cells leave as their outputs."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional, Union
+
+from ._cells import ExecutionEvent, HistoryEntry
+from ._results import CellError, Execution, Result
+
+Path_ = Union[str, Path]
+
+
+@dataclass(frozen=True)
+class NotebookProgress:
+    """A code cell that begins (`execution` is None) or has ended. `number` counts from 1."""
+
+    number: int
+    total: int
+    code: str
+    execution: Optional[Execution] = None
+
+
+@dataclass(frozen=True)
+class NotebookRun:
+    """A notebook that was run.
+
+    Attributes:
+        notebook: The notebook with its new outputs, as JSON.
+        executions: One for each code cell that ran, in order.
+    """
+
+    notebook: dict[str, Any]
+    executions: list[Execution]
+
+    @property
+    def error(self) -> Optional[CellError]:
+        """Of the first cell that has one."""
+        return next((one.error for one in self.executions if one.error is not None), None)
+
+    def save(self, path: Path_) -> Path:
+        """Writes the notebook."""
+        return write(self.notebook, path)
+
+
+def read(path: Path_) -> dict[str, Any]:
+    """Reads a notebook.
+
+    Raises:
+        ValueError: It is no notebook of nbformat 4.
+    """
+    try:
+        notebook: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is no notebook: {error}") from None
+    cells = notebook.get("cells") if isinstance(notebook, dict) else None
+    if not isinstance(cells, list) or notebook.get("nbformat") != 4:
+        raise ValueError(f"{path} is no notebook of nbformat 4")
+    if not all(isinstance(cell, dict) and isinstance(cell.get("source", ""), (str, list)) for cell in cells):
+        raise ValueError(f"{path} has a cell that is none")
+    return notebook
+
+
+def write(notebook: dict[str, Any], path: Path_) -> Path:
+    """Writes a notebook the way Jupyter does."""
+    target = Path(path)
+    target.write_text(json.dumps(notebook, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    return target
+
+
+def emptied(notebook: dict[str, Any]) -> dict[str, Any]:
+    """A copy whose code cells have not run."""
+    fresh = copy.deepcopy(notebook)
+    for cell in code_cells(fresh):
+        cell["outputs"], cell["execution_count"] = [], None
+        cell.setdefault("metadata", {})
+    return fresh
+
+
+def code_cells(notebook: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The code cells."""
+    for cell in notebook["cells"]:
+        if cell.get("cell_type") == "code":
+            yield cell
+
+
+def source(cell: dict[str, Any]) -> str:
+    """A cell's code."""
+    text = cell.get("source", "")
+    return text if isinstance(text, str) else "".join(text)
+
+
+def of_history(entries: Iterable[HistoryEntry]) -> dict[str, Any]:
+    """A notebook of the cells that a context ran, without their outputs."""
+    cells = [
+        {
+            "cell_type": "code",
+            "execution_count": entry.line,
+            "metadata": {},
+            "outputs": [],
+            "source": _lines(entry.code),
+        }
+        for entry in entries
+    ]
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 4}
+
+
+class Outputs:
+    """Makes a cell's outputs of its events, as a notebook's editor does."""
+
+    def __init__(self) -> None:
+        self.items: list[dict[str, Any]] = []
+        self._displays: dict[str, list[dict[str, Any]]] = {}
+        self._clear = False
+
+    def add(self, event: ExecutionEvent) -> None:
+        """Takes the next event."""
+        if event.type == "clear_output":
+            self._clear = event.wait
+            if not event.wait:
+                self._empty()
+        elif event.type == "display_update" and event.result is not None:
+            for output in self._displays.get(event.result.display_id, []):
+                output.update(_bundle(event.result))
+        elif event.type in ("stdout", "stderr"):
+            self._stream(event.type, event.text)
+        elif event.type == "result" and event.result is not None:
+            self._show(event.result)
+        elif event.type == "error" and event.error is not None:
+            self._begin()
+            self.items.append(_error(event.error))
+
+    def finished(self, execution: Execution) -> list[dict[str, Any]]:
+        """The outputs as nbformat has them."""
+        error = execution.error
+        if error is not None and not any(item["output_type"] == "error" for item in self.items):
+            self.items.append(_error(error))  # Timeout, KernelDied: no kernel said so
+        for item in self.items:
+            if item["output_type"] == "execute_result":
+                item["execution_count"] = execution.execution_count or None
+            if item["output_type"] == "stream":
+                item["text"] = _lines(item["text"])
+        return self.items
+
+    def _begin(self) -> None:
+        if self._clear:
+            self._clear = False
+            self._empty()
+
+    def _empty(self) -> None:
+        self.items.clear()
+        self._displays.clear()
+
+    def _stream(self, name: str, text: str) -> None:
+        self._begin()
+        last = self.items[-1] if self.items else {}
+        if last.get("output_type") == "stream" and last["name"] == name:
+            last["text"] += text
+        else:
+            self.items.append({"output_type": "stream", "name": name, "text": text})
+
+    def _show(self, result: Result) -> None:
+        self._begin()
+        kind = "execute_result" if result.is_main_result else "display_data"
+        output = {"output_type": kind, **_bundle(result)}
+        self.items.append(output)
+        if result.display_id:
+            self._displays.setdefault(result.display_id, []).append(output)
+
+
+def _bundle(result: Result) -> dict[str, Any]:
+    data = {mime: _value(mime, value) for mime, value in result.data.items()}
+    return {"data": data, "metadata": dict(result.metadata)}
+
+
+def _value(mime: str, value: Any) -> Any:
+    if not isinstance(value, str) or mime == "application/json" or mime.endswith("+json"):
+        return value
+    textual = mime.startswith("text/") or mime in ("image/svg+xml", "application/javascript")
+    return _lines(value) if textual else value
+
+
+def _error(error: CellError) -> dict[str, Any]:
+    return {
+        "output_type": "error",
+        "ename": error.name,
+        "evalue": error.value,
+        "traceback": error.traceback.split("\n") if error.traceback else [],
+    }
+
+
+def _lines(text: str) -> list[str]:
+    # Only at line feeds, as nbformat does: joined again it is the same text.
+    lines = [line + "\n" for line in text.split("\n")]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]

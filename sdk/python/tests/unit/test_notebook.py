@@ -1,0 +1,120 @@
+"""Notebooks that are run, against fixed bytes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pandastack import NotebookProgress
+from tests.flavours import Flavour
+from tests.unit.test_executions import done, event
+from tests.unit.test_streams import stream
+from tests.unit.wire_server import WireServer, answer
+
+
+def notebook(*cells: dict[str, Any]) -> dict[str, Any]:
+    return {"cells": list(cells), "metadata": {"mine": 1}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def code(source: Any, **more: Any) -> dict[str, Any]:
+    old = [{"output_type": "stream", "name": "stdout", "text": "old"}]
+    return {
+        "cell_type": "code",
+        "metadata": {},
+        "source": source,
+        "outputs": old,
+        "execution_count": 9,
+        **more,
+    }
+
+
+def write(path: Path, content: object) -> Path:
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+def test_a_notebook_gets_its_outputs(
+    flavour: Flavour, wire: WireServer, context: Any, tmp_path: Path
+) -> None:
+    markdown = {"cell_type": "markdown", "metadata": {}, "source": ["# Ü"], "id": "m"}
+    path = write(
+        tmp_path / "in.ipynb", notebook(markdown, code(["a\n", "b"], id="c1"), code(" \n"), code("x"))
+    )
+    shown = {"data": {"text/plain": "0%"}, "display_id": "d"}
+    updated = {
+        "data": {"text/plain": "100%\n.", "image/png": "AAA=", "application/json": ["l"]},
+        "display_id": "d",
+    }
+    main = {"data": {"text/html": "<b>\n</b>"}, "metadata": {"k": 1}, "is_main_result": True}
+    error = {"name": "E", "value": "v", "traceback": "a\nb"}
+    wire.reply(
+        stream(
+            event(1, "stdout", text="gone"), event(2, "clear_output", wait=True),
+            event(3, "stdout", text="1\n2"), event(4, "stdout", text="3\r"),
+            event(5, "stderr", text="e\n"), event(6, "result", result=shown),
+            event(7, "display_update", result=updated), event(8, "result", result=main, execution_count=4),
+            done(9, execution_count=4),
+        ),
+        stream(event(1, "error", error=error), done(2, status="error", error=error, execution_count=5)),
+    )  # fmt: skip
+    steps: list[NotebookProgress] = []
+    out = tmp_path / "out.ipynb"
+    ran = flavour.run(context.run_notebook(path, out, timeout=9, on_progress=steps.append))
+    assert [(s.number, s.total, s.execution is None) for s in steps] == [
+        (1, 2, True), (1, 2, False), (2, 2, True), (2, 2, False)
+    ]  # fmt: skip
+    assert (wire.requests[0].json["code"], wire.requests[0].json["timeout_seconds"]) == ("a\nb", 9)
+    assert ran.error.name == "E"
+    saved = json.loads(out.read_text(encoding="utf-8"))
+    assert saved == ran.notebook
+    assert (saved["cells"][0], saved["metadata"]) == (markdown, {"mine": 1})
+    assert saved["cells"][1]["outputs"] == [
+        {"output_type": "stream", "name": "stdout", "text": ["1\n", "23\r"]},
+        {"output_type": "stream", "name": "stderr", "text": ["e\n"]},
+        {
+            "output_type": "display_data", "metadata": {},
+            "data": {"text/plain": ["100%\n", "."], "image/png": "AAA=", "application/json": ["l"]},
+        },
+        {
+            "output_type": "execute_result", "metadata": {"k": 1}, "execution_count": 4,
+            "data": {"text/html": ["<b>\n", "</b>"]},
+        },
+    ]  # fmt: skip
+    assert (saved["cells"][1]["execution_count"], saved["cells"][1]["id"]) == (4, "c1")
+    assert (saved["cells"][2]["outputs"], saved["cells"][2]["execution_count"]) == ([], None)
+    assert saved["cells"][3]["outputs"] == [
+        {"output_type": "error", "ename": "E", "evalue": "v", "traceback": ["a", "b"]}
+    ]
+
+
+def test_a_failure_ends_a_notebook(flavour: Flavour, wire: WireServer, context: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "in.ipynb", notebook(code("a"), code("b")))
+    late = {"name": "Timeout", "value": "too long"}
+    wire.reply(stream(done(1, status="timeout", error=late)))
+    ran = flavour.run(context.run_notebook(path))
+    assert len(ran.executions) == 1
+    assert ran.notebook["cells"][0]["outputs"] == [
+        {"output_type": "error", "ename": "Timeout", "evalue": "too long", "traceback": []}
+    ]
+    wire.reply(stream(done(1, status="timeout", error=late)), stream(done(1)))
+    assert len(flavour.run(context.run_notebook(path, keep_going=True)).executions) == 2
+
+
+@pytest.mark.parametrize(
+    "content", [[], {}, {"cells": []}, {"cells": [7], "nbformat": 4}, {"cells": [], "nbformat": 3}]
+)
+def test_what_is_no_notebook(flavour: Flavour, context: Any, tmp_path: Path, content: object) -> None:
+    with pytest.raises(ValueError, match=r"no notebook|is none"):
+        flavour.run(context.run_notebook(write(tmp_path / "bad.ipynb", content)))
+
+
+def test_a_history_becomes_a_notebook(
+    flavour: Flavour, wire: WireServer, context: Any, tmp_path: Path
+) -> None:
+    wire.reply(answer(200, {"items": [{"session": 0, "line": 3, "code": "a\nb"}]}))
+    path = flavour.run(context.export_notebook(tmp_path / "out.ipynb"))
+    (cell,) = json.loads(path.read_text())["cells"]
+    assert (cell["source"], cell["execution_count"], cell["outputs"]) == (["a\n", "b"], 3, [])
