@@ -41,7 +41,7 @@ func (o operation) String() string { return o.Method + " " + o.Path }
 
 // at fills the path's names in.
 func (o operation) at(p *place, other ...string) string {
-	names := append(other, "{id}", p.box, "{context}", p.kernel, "{session}", p.kernel, "{execution}", "e", "{name}", "code-interpreter")
+	names := append(other, "{id}", p.box, "{context}", p.kernel, "{session}", p.kernel, "{execution}", "e", "{snapshot}", "none", "{name}", "code-interpreter")
 	path := o.Path
 	for i := 0; i < len(names); i += 2 {
 		path = strings.ReplaceAll(path, names[i], names[i+1])

@@ -80,7 +80,7 @@ func keyCases(p *place, o operation) []refusal {
 // codeOfName is the refusal of what is filled into a path.
 var codeOfName = map[string]string{
 	"{id}": api.CodeSandboxNotFound, "{context}": api.CodeContextNotFound, "{session}": api.CodeContextNotFound,
-	"{execution}": api.CodeExecutionNotFound, "{name}": api.CodeTemplateNotFound,
+	"{execution}": api.CodeExecutionNotFound, "{snapshot}": api.CodeSnapshotNotFound, "{name}": api.CodeTemplateNotFound,
 }
 
 func pathCases(p *place, o operation) []refusal {
@@ -313,7 +313,16 @@ func TestEdges(t *testing.T) {
 		{"unknown stream", "GET", in + "/logs?stream=other", "", []string{api.CodeRequestInvalid}},
 		{"follow that is none", "GET", in + "/logs?follow=perhaps", "", []string{api.CodeRequestInvalid}},
 		{"no such path", "GET", "/v1/nothing", "", []string{api.CodeRequestNoSuchRoute}},
-		{"snapshot", "POST", in + "/snapshots", "{}", []string{api.CodeFeatureNotOffered}},
+		{"ports", "GET", in + "/ports", "", []string{api.CodeFeatureNotOffered}},
+		{"name of a snapshot with a slash", "POST", in + "/snapshots", `{"name":"a/b"}`, []string{api.CodeRequestInvalid}},
+		{"no such snapshot", "POST", "/v1/sandboxes", `{"from_snapshot":"none"}`, []string{api.CodeSnapshotNotFound}},
+		{"snapshot with dots", "POST", "/v1/sandboxes", `{"from_snapshot":"../../etc"}`, []string{api.CodeSnapshotNotFound, api.CodeRequestInvalid}},
+		{"no copies", "POST", in + "/fork-tree", `{"count":0}`, []string{api.CodeRequestInvalid}},
+		{"too many copies", "POST", in + "/fork-tree", `{"count":17}`, []string{api.CodeRequestInvalid}},
+		{"woken from elsewhere", "POST", in + "/wake", `{"from":"tape"}`, []string{api.CodeRequestInvalid}},
+		{"promotion of what is no copy", "POST", in + "/promote", "{}", []string{api.CodeRequestInvalid}},
+		{"unknown end", "PATCH", in + "/lifecycle", `{"on_timeout":"explode"}`, []string{api.CodeRequestInvalid}},
+		{"negative idle time", "PATCH", in + "/lifecycle", `{"idle_timeout_seconds":-1}`, []string{api.CodeRequestInvalid}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status, body := p.Call(t, c.method, c.path, c.body)

@@ -11,43 +11,28 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from pandastack import CodeContext, Execution, PandastackError, Sandbox
+from pandastack import Client, CodeContext, Execution, PandastackError, Sandbox, SnapshotId
 
-# Steps that the API has no calls for yet, with the route each of them waits for.
-PENDING = {
-    "snapshot": "snapshots",
-    "par_snapshot": "snapshots",
-    "stop": "pause",
-    "resume": "resume",
-    "fork": "fork",
-    "run_each": "fork",
-}
+# The machine, and the context, of steps that name none.
+MAIN = "main"
 # A case's seconds are of a machine with hardware virtualisation.
 EMULATION = 10.0
 # A limit from here on is a deadline for something that ends by itself; below, one that is meant to be hit.
 DEADLINE = 10.0
 
 
-def pending(case: dict[str, Any]) -> dict[str, str]:
-    """The steps of a case that are not offered yet, with their routes."""
-    return {op: PENDING[op] for op in _ops(case.get("steps", [])) if op in PENDING}
-
-
-def _ops(steps: list[dict[str, Any]]) -> set[str]:
-    found: set[str] = set()
-    for step in steps:
-        found |= {step["op"]} | _ops(step.get("steps", []))
-    return found
-
-
 class Run:
     """One case under way."""
 
-    def __init__(self, case: dict[str, Any], sandbox: Sandbox) -> None:
+    def __init__(self, case: dict[str, Any], sandbox: Sandbox, client: Client) -> None:
         self._case = case
-        self._sandbox = sandbox
+        self._sandbox, self._client = sandbox, client
+        self._machines: dict[str, Sandbox] = {MAIN: sandbox}
+        self._snapshots: dict[str, SnapshotId] = {}
+        self._ids: dict[str, str] = {}  # of contexts, which copies have too
+        self._forked: dict[int, list[dict[str, Any]]] = {}
         self._slow = EMULATION if sandbox.accelerator == "tcg" else 1.0
-        self._contexts: dict[str, CodeContext] = {}
+        self._contexts: dict[tuple[str, str], CodeContext] = {}
         self.files = {name: _content(entry) for name, entry in case["files"].items()}
         self.obs: list[dict[str, Any]] = []
         self.host: list[float] = []
@@ -68,27 +53,71 @@ class Run:
             getattr(self, "_do_" + step["op"])(**options)
 
     def close(self) -> None:
-        """Ends the kernels."""
+        """Ends the kernels, and what the case has made besides."""
         for context in self._contexts.values():
             context.close()
+        for machine in self._machines.values():
+            if machine is not self._sandbox:
+                machine.kill()
+        for snapshot in self._snapshots.values():
+            self._client.snapshots.delete(snapshot)
 
-    def _context(self, name: str) -> CodeContext:
-        if name not in self._contexts:
-            self._contexts[name] = self._sandbox.create_code_context()
-        return self._contexts[name]
+    def _context(self, name: str, vm: str = MAIN) -> CodeContext:
+        if (vm, name) not in self._contexts:
+            machine = self._machines[vm]
+            if name in self._ids:
+                self._contexts[vm, name] = machine.context(self._ids[name])
+            else:
+                self._contexts[vm, name] = machine.create_code_context()
+                self._ids[name] = self._contexts[vm, name].id
+        return self._contexts[vm, name]
+
+    def _do_snapshot(self, name: str) -> None:
+        taken = self._machines[MAIN].snapshot()
+        if name in self._snapshots:
+            self._client.snapshots.delete(self._snapshots[name])
+        self._snapshots[name] = taken
+
+    def _do_par_snapshot(self, cell: int, at_seconds: float) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(self._cell, self._context(MAIN), cell, 30)
+            time.sleep(at_seconds)
+            self._do_snapshot("while it runs")
+            self._note(*running.result())
+
+    def _do_stop(self, vm: str = MAIN) -> None:
+        for key in [key for key in self._contexts if key[0] == vm]:
+            del self._contexts[key]
+        self._machines.pop(vm).kill()
+
+    def _do_resume(self, name: str, **other: str) -> None:
+        self._machines[other.get("as", MAIN)] = self._restored(name)
+
+    def _do_fork(self, name: str, n: int) -> None:
+        for number in range(n):
+            self._machines[f"fork {number}"] = self._restored(name)
+
+    def _restored(self, name: str) -> Sandbox:
+        return Sandbox.create(from_snapshot=self._snapshots[name], client=self._client)
+
+    def _do_run_each(self, cell: int) -> None:
+        for vm in [vm for vm in self._machines if vm.startswith("fork ")]:
+            seen, host = self._cell(self._context(MAIN, vm), cell, 30)
+            self._forked.setdefault(cell, []).append(seen)
+            self._note(seen, host)
 
     def _do_run(
-        self, cell: int, timeout: float = 30, ctx: str = "main", interrupt_after: float | None = None
+        self, cell: int, timeout: float = 30, ctx: str = MAIN, interrupt_after: float | None = None, vm: str = MAIN
     ) -> None:
         with ThreadPoolExecutor(1) as pool:
-            context = self._context(ctx)
+            context = self._context(ctx, vm)
             running = pool.submit(self._cell, context, cell, timeout)
             if interrupt_after is not None:
                 time.sleep(interrupt_after)
                 context.interrupt()
             self._note(*running.result())
 
-    def _do_par(self, cells: list[int], ctx: str = "main") -> None:
+    def _do_par(self, cells: list[int], ctx: str = MAIN) -> None:
         context = self._context(ctx)
         with ThreadPoolExecutor(len(cells)) as pool:
             running = []
@@ -147,6 +176,7 @@ class Run:
             "files": self.files,
             "host": self.host,
             "upload_status": self.upload_status,
+            "forks": lambda cell: self._forked[cell],
             "pngs": lambda o: [base64.b64decode(p) for p in _data(o, "image/png")],
             "png_size": lambda b: struct.unpack(">II", b[16:24]),
             "text": _text,

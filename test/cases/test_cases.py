@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from pandastack import Client, PandastackError, Sandbox
-from runner import Run, pending
+from runner import Run
 
 # Kinds of cases that change a sandbox for those that come after them.
-_OWN_SANDBOX = ("files", "packages", "kernel-death", "limits")
+_OWN_SANDBOX = ("files", "packages", "kernel-death", "limits", "snapshot")
 
 # Where the product documents another answer than the case's check: why, and the check for it.
 _DOCUMENTED = {
@@ -32,11 +32,7 @@ _KNOWN_FAILURES: dict[str, str] = {}
 
 
 def test_case(case: dict[str, Any], server: Client, request: pytest.FixtureRequest) -> None:
-    missing = pending(case)
-    if missing:
-        _assert_not_offered(request.getfixturevalue("shared"), missing)
-        pytest.xfail(f"not offered yet: {', '.join(sorted(missing))}")
-    run = Run(case, request.getfixturevalue("own" if case["kind"] in _OWN_SANDBOX else "shared"))
+    run = Run(case, request.getfixturevalue("own" if case["kind"] in _OWN_SANDBOX else "shared"), server)
     _, check = _DOCUMENTED.get(case["id"], ("", case["check"]))
     failure = _failure(run, check)
     if reason := _KNOWN_FAILURES.get(case["id"]):
@@ -56,14 +52,6 @@ def _failure(run: Run, check: str) -> str:
     except PandastackError as error:
         return repr(error)
     return "" if run.check(check) else "the check is false"
-
-
-def _assert_not_offered(sandbox: Sandbox, steps: dict[str, str]) -> None:
-    """A step whose route is offered must be implemented in the runner."""
-    for route in set(steps.values()):
-        with pytest.raises(PandastackError) as refusal:
-            sandbox._transport.json("POST", f"{sandbox._path}/{route}", body={})
-        assert refusal.value.code == "feature.not_offered", f"{route} is offered: play its steps"
 
 
 def _evil_on_host() -> list[Path]:
