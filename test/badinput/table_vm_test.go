@@ -208,9 +208,9 @@ func (o operation) with(name, value string) string {
 
 func (o operation) leastExcept(name string) []string {
 	var fields []string
-	for _, required := range []string{"code", "cmd", "text"} {
-		if o.Body.Properties[required] != nil && name != required {
-			fields = append(fields, fmt.Sprintf("%q:%q", required, "pass"))
+	for _, required := range []struct{ name, value string }{{"code", `"pass"`}, {"cmd", `"pass"`}, {"text", `"pass"`}, {"count", "1"}} {
+		if o.Body.Properties[required.name] != nil && name != required.name {
+			fields = append(fields, fmt.Sprintf("%q:%s", required.name, required.value))
 		}
 	}
 	return fields
