@@ -198,7 +198,7 @@ func TestUploadThatBreaksOffChangesNothing(t *testing.T) {
 
 func TestLargeFile(t *testing.T) {
 	a := start(t)
-	const size = 64 << 20
+	const size = 64<<20 + 1234 // its last block is not whole
 	source := rand.NewChaCha8([32]byte{})
 	sum := sha256.New()
 	body := io.TeeReader(io.LimitReader(source, size), sum)

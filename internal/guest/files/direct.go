@@ -10,9 +10,9 @@ import (
 )
 
 // A large file's bytes go past the page cache, unless they are there already:
-// under emulation every new page in it costs about 20 µs, twice what it takes to
-// receive that page. They do so in pieces of a huge page, since scattered pages make two requests of one, cut
-// within a cluster of the disk's overlay.
+// under emulation a new page in it costs about 30 µs, twice what it takes to
+// receive that page. They do so in pieces of a huge page, since of scattered
+// pages the disk makes two requests, cut within a cluster of its overlay.
 const (
 	hugePage  = 2 << 20
 	blockSize = 4 << 10 // what direct writes are a multiple of
