@@ -84,7 +84,8 @@ class Kernel:
         self.shell.post = self.post
         self.shell.kernel = self
         self.shell.stdin = self._stdin
-        self.shell.loop_runner = self._loop.run
+        self.shell.loop_runner = self._loop
+        self.shell.loop_runner_map["asyncio"] = (self._loop, True)
         self.shell.cancelled = lambda: self._loop.interrupted
         _flush_before_exit(self._outbox)
         # The other thread is ours, and ready for a fork.

@@ -29,7 +29,10 @@ class CellLoop:
         async_helpers._asyncio_event_loop = self._loop
         _make_runnable_inside_cells()
 
-    def run(self, coro: Coroutine[Any, Any, Any]) -> Any:
+    def __str__(self) -> str:
+        return "asyncio"  # what %autoawait says
+
+    def __call__(self, coro: Coroutine[Any, Any, Any]) -> Any:
         """Run a cell that awaits: IPython's loop runner."""
         task = self._loop.create_task(coro)
         try:

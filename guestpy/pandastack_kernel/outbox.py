@@ -148,5 +148,10 @@ class Outbox:
             if len(frame) <= MAX_FRAME:
                 return frame
         message["content"] = limits.fit(content)
-        message.pop("buffers", None)
+        if message.pop("buffers", None):
+            left_out = {"buffers": sum(memoryview(b).nbytes for b in buffers or ())}
+            message["metadata"] = {
+                **message["metadata"],
+                "pandastack": {"truncated": left_out},
+            }
         return pack(message)

@@ -27,6 +27,8 @@ from .history import SessionHistory
 from .magics import KernelMagics, KernelScriptMagics
 
 _MAX_EVALUE = 1 << 16
+# Those that need no event loop of their own.
+_GUIS = (None, "inline", "asyncio", "nbagg", "notebook", "webagg", "ipympl", "widget")
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 Post = Callable[..., None]
@@ -84,6 +86,7 @@ class ZMQInteractiveShell(InteractiveShell):
     def init_magics(self) -> None:
         super().init_magics()
         self.register_magics(KernelMagics, KernelScriptMagics)
+        self.magics_manager.register_lazy("store", "IPython.extensions.storemagic")
 
     def init_hooks(self) -> None:
         super().init_hooks()
@@ -100,7 +103,7 @@ class ZMQInteractiveShell(InteractiveShell):
         return bool(super().should_run_async(raw_cell, **options))
 
     def enable_gui(self, gui: str | None = None) -> None:
-        if gui not in (None, "inline", "asyncio", "nbagg", "ipympl", "widget"):
+        if gui not in _GUIS:
             raise UsageError(f"no display for {gui!r} here: use %matplotlib inline")
 
     def init_environment(self) -> None:

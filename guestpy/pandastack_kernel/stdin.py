@@ -60,7 +60,7 @@ class Stdin:
             raise EOFError
         return line
 
-    def _set_trace(self, *_: Any, header: str | None = None) -> None:
+    def _set_trace(self, *, header: str | None = None, **_: Any) -> None:
         """pdb.set_trace() and breakpoint()."""
         self.check_debugger()
         debugger.set_trace(sys._getframe().f_back, header)

@@ -45,9 +45,67 @@ CELLS: dict[str, list[Cell]] = {
         "get_ipython().set_custom_exc((), None)",
     ],
     "excepthook": ["import sys; sys.excepthook(ValueError, ValueError('x'), None)"],
+    "statements": [
+        "# only",
+        "",
+        "pass",
+        "...",
+        "'doc'",
+        "(x := 4)",
+        "1; 2",
+        "1; # c",
+        "del x",
+        "x",
+        "Out[1]",
+        "_i, _ii",
+        "@",
+    ],
+    "help": ["help(len)", "help('nosuchtopic')", "license"],
+    "main module": [
+        "import __main__; __main__.__dict__ is globals()",
+        "__builtins__, __builtin__.__name__, __loader__, __spec__",
+        "_ih is In, _oh is Out, len(_dh)",
+        "__file__",
+    ],
+    "own magics": [
+        "from IPython.core.magic import register_line_magic, register_cell_magic\n"
+        "@register_line_magic\ndef lm(line): return line\n"
+        "@register_cell_magic\ndef cm(line, cell): return cell",
+        "%lm a b",
+        "%%cm\nbody",
+        "y = %lm q\ny",
+        "def foo(lines): return [line.replace('FOO', '42') for line in lines]\n"
+        "get_ipython().input_transformers_cleanup.append(foo)",
+        "FOO",
+        "get_ipython().input_transformers_cleanup.clear()",
+    ],
+    "extensions": ["%load_ext autoreload", "%autoreload 2", "1", "%autoreload 0"],
+    "language cells": [
+        "%%javascript\nalert(1)",
+        "%%html\n<b>",
+        "%%svg\n<svg/>",
+        "%%latex\n$x$",
+        "%%markdown\n# a",
+    ],
+    "%store": [
+        "%store -z",
+        "zz = 3",
+        "%store zz",
+        "del zz",
+        "%store -r zz",
+        "zz",
+        "%store -z",
+    ],
     "inspection": ["len?", "import os\nos.path.join??", "%pinfo len", "%pdoc len"],
     "display": [
         "display('a', 'b')",
+        "display(), display(None), display(1, metadata={'a': 1})",
+        "class T: pass\n"
+        "formatters = get_ipython().display_formatter.formatters\n"
+        "formatters['text/html'].for_type(T, lambda t: '<t>')\nT()",
+        "class N:\n    def _repr_html_(self): return None\n"
+        "    def __repr__(self): return 'N'\nN()",
+        "class W(N):\n    def _repr_html_(self): return 5\nW()",
         "display({'text/plain': 'p', 'text/html': '<b>p</b>'}, raw=True,"
         " metadata={'text/html': {'isolated': True}})",
     ],
@@ -99,6 +157,12 @@ CELLS: dict[str, list[Cell]] = {
         " index=pd.MultiIndex.from_product([['a'], [1, 2]], names=['o', 'i']))",
         "df",
     ],
+    "seaborn": [
+        "import seaborn as sns\nimport matplotlib.pyplot as plt\n"
+        "plt.figure(figsize=(1, 1)); sns.lineplot(x=[1, 2], y=[1, 2])"
+    ],
+    "plotly": ["import plotly.io as pio\npio.renderers.default"],
+    "styler": ["df.style.format(precision=1).set_uuid('u')"],
     "pillow": [
         "from PIL import Image as I\nI.new('RGB', (2, 2))",
     ],
@@ -119,9 +183,10 @@ CELLS: dict[str, list[Cell]] = {
         "%config InlineBackend.figure_formats = ['svg']",
         "%config InlineBackend.figure_formats = ['png']",
         "%matplotlib --list",
-        "%pylab inline",
         "%matplotlib qt",
         "%matplotlib widget",
+        "%matplotlib notebook",
+        "plt.get_backend()",
         "%matplotlib inline",
         "plt.plot([1]); plt.show()",
     ],
@@ -198,7 +263,6 @@ CELLS: dict[str, list[Cell]] = {
         "%recall 1",
         "%logstate",
     ],
-    "%history -g": ["%history -g 1_+_1"],
     "%pip": ["%pip --version"],
     "debugger": [
         "def g(v):\n    return 1 / v\ng(0)",
@@ -249,7 +313,10 @@ CELLS: dict[str, list[Cell]] = {
         "def bad(): 1/0\nt = threading.Thread(target=bad); t.start(); t.join()",
     ],
     "fork": [
-        "import os, sys\nsys.stdout.flush()\npid = os.fork()\n"
+        "import os, sys, warnings\nsys.stdout.flush()\n"
+        "with warnings.catch_warnings():\n"
+        "    warnings.simplefilter('ignore')  # Python 3.12: that threads run\n"
+        "    pid = os.fork()\n"
         "if not pid: os._exit(5)\nos.waitpid(pid, 0)[1] >> 8"
     ],
     "multiprocessing": [
@@ -258,6 +325,10 @@ CELLS: dict[str, list[Cell]] = {
         "p = mp.get_context('fork').Process(target=print, args=('child',))\n"
         "p.start(); p.join(); p.exitcode",
     ],
+    "process pool": [
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "with ProcessPoolExecutor(2) as e: r = list(e.map(sq, range(3)))\nr"
+    ],
     "subprocess": [
         "import subprocess, sys\nsubprocess.check_output(['echo', 'got'])",
         "sys.stdout.encoding, sys.stdout.isatty()",
@@ -265,6 +336,7 @@ CELLS: dict[str, list[Cell]] = {
     "subprocess to sys.stdout": [
         "subprocess.run(['echo', 'to fd'], stdout=sys.stdout).returncode",
         "import os; os.system('echo sys')",
+        "print('x', file=sys.__stderr__)",
         "os.write(1, b'raw\\n')",
     ],
     "asyncio": [
@@ -278,6 +350,30 @@ CELLS: dict[str, list[Cell]] = {
         "async def ag():\n    for i in range(3): yield i\n[i async for i in ag()]",
         "async for i in ag(): print(i)",
         "asyncio.get_running_loop() is asyncio.get_event_loop()",
+    ],
+    "%autoawait": [
+        "%autoawait",
+        "%autoawait off",
+        "%autoawait True",
+        "%autoawait asyncio",
+        "await asyncio.sleep(0, 3)",
+    ],
+    "errors in tasks": [
+        "async def bad(): 1 / 0\nawait bad()",
+        "raise asyncio.CancelledError('x')",
+        "t = asyncio.create_task(asyncio.sleep(9)); t.cancel()\nawait t",
+    ],
+    "event loop": [
+        "loop = asyncio.get_event_loop()\nloop.call_soon(print, 'soon')\n"
+        "await asyncio.sleep(.01)",
+        "await loop.run_in_executor(None, lambda: 5)",
+    ],
+    "context variables": [
+        "import contextvars\nv = contextvars.ContextVar('v', default=0)\nv.set(5); None",
+        "v.get()",
+        "async def got(): return v.get()\nawait got()",
+        "v.set(7); await asyncio.sleep(0)",
+        "v.get()",
     ],
     "asyncio.run": [
         "c = job(8)\ntry: r = asyncio.run(c)\nexcept RuntimeError as e: r = e\n"

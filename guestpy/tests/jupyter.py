@@ -21,11 +21,12 @@ Message = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def kernelspecs() -> Iterator[None]:
+def kernelspecs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Let Jupyter's client find our kernelspec and package in this checkout."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JUPYTER_PATH", str(PACKAGE_ROOT / "share" / "jupyter"))
         patch.setenv("PYTHONPATH", str(PACKAGE_ROOT))
+        patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
         yield
 
 
