@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command with a server of its own, on a data directory linked from a built template, and removes both.
+# Runs a command with a server of its own, on a data directory linked from a built template, and removes both,
+# also the sandboxes that a command left which was stopped.
 # Usage: with-server.sh COMMAND…    The command finds PANDASTACK_API and PANDASTACK_API_KEY in its environment.
 set -euo pipefail
 seed=${PANDASTACK_TEST_DATA:-/var/lib/pandastack}
@@ -8,7 +9,7 @@ server=
 finish() {
   local code=$?
   if [ -n "$server" ]; then
-    kill -INT "$server" 2>/dev/null || true
+    bin/pandastack down --data-dir "$data" >/dev/null 2>&1 || kill -INT "$server" 2>/dev/null || true
     wait "$server" 2>/dev/null || true
   fi
   [ $code -eq 0 ] || tail -n 20 "$data/server.log" >&2 || true
