@@ -122,7 +122,7 @@ func (a *Agent) Resume(ctx context.Context, req guestproto.ResumeRequest) (guest
 		a.cfg.Log.Error("resume", "error", err)
 		return report, err
 	}
-	if req.Slew {
+	if req.Clock != "" {
 		return report, nil
 	}
 	a.cfg.Log.Info("resumed", "hostname", req.Hostname, "reseeded", req.Reseed, "ms", report.Milliseconds())

@@ -122,10 +122,15 @@ type ResumeRequest struct {
 	Hostname string `json:"hostname,omitempty"`
 	// MachineID, 32 hex digits, is set where another machine begins: Stats count from there.
 	MachineID string `json:"machine_id,omitempty"`
-	// Slew turns the clock to WallClockNS bit by bit where it is off by little, and
-	// nothing else is done: the machine has not stood still.
-	Slew bool `json:"slew,omitempty"`
+	// Clock is ClockSlew or ClockStep where nothing but the clock is to be set.
+	Clock string `json:"clock,omitempty"`
 }
+
+// How a clock is set to WallClockNS when that is all there is to do.
+const (
+	ClockSlew = "slew" // bit by bit where it is off by little: the machine runs
+	ClockStep = "step" // at once: it has just gone on
+)
 
 // ResumeReport says what was done and how long each step took.
 type ResumeReport struct {

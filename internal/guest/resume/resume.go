@@ -42,7 +42,7 @@ func (s System) Resume(ctx context.Context, req guestproto.ResumeRequest) (guest
 		needed bool
 		do     func() error
 	}{
-		{"clock", s.Machine && req.WallClockNS != 0, func() error { return setClock(req.WallClockNS, req.Slew) }},
+		{"clock", s.Machine && req.WallClockNS != 0, func() error { return setClock(req.WallClockNS, req.Clock == guestproto.ClockSlew) }},
 		{"entropy", s.Machine && req.Reseed, func() error { return addEntropy(req.Seed) }},
 		{"machine-id", s.Machine && req.MachineID != "", func() error { return setMachineID(req.MachineID) }},
 		{"hostname", s.Machine && req.Hostname != "", func() error { return setHostname(req.Hostname) }},
@@ -58,7 +58,7 @@ func (s System) Resume(ctx context.Context, req guestproto.ResumeRequest) (guest
 		}
 		r.Steps = append(r.Steps, guestproto.Step{Name: step.name, MS: milliseconds(begun)})
 	}
-	if s.Exec != nil && !req.Slew {
+	if s.Exec != nil && req.Clock == "" {
 		r.Steps = append(r.Steps, s.hooks(ctx, HooksDir, req.Reseed)...)
 	}
 	return r, nil
@@ -85,7 +85,7 @@ func check(req guestproto.ResumeRequest) error {
 const slewLimit = 100 * time.Millisecond
 
 func setClock(ns int64, slew bool) error {
-	if off := time.Unix(0, ns).Sub(time.Now()); slew && off.Abs() < slewLimit {
+	if off := time.Until(time.Unix(0, ns)); slew && off.Abs() < slewLimit {
 		_, err := unix.Adjtimex(&unix.Timex{Modes: unix.ADJ_OFFSET_SINGLESHOT, Offset: off.Microseconds()})
 		return os.NewSyscallError("adjtimex", err)
 	}
