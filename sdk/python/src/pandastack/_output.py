@@ -25,9 +25,11 @@ class Kept:
         self._tail: deque[str] = deque()
         self._tail_size = 0
         self._bytes = 0
+        self._lines = 0
 
     def add(self, text: str) -> None:
         self._bytes += len(text.encode("utf-8", "surrogatepass"))
+        self._lines += text.count("\n")
         first, rest = text[: self._half - self._head_size], text[self._half - self._head_size :]
         if first:
             self._head.append(first)
@@ -46,7 +48,7 @@ class Kept:
     @property
     def truncated(self) -> Optional[TruncatedStream]:
         kept = len(self.text.encode("utf-8", "surrogatepass"))
-        return TruncatedStream(self._bytes, kept) if kept < self._bytes else None
+        return TruncatedStream(self._bytes, kept, self._lines) if kept < self._bytes else None
 
 
 class Output:
