@@ -55,7 +55,7 @@ func (s *Service) operateAlone(ctx context.Context, l *live, calls bool, f func(
 	if _, err := s.settled(l.id); err != nil { // deleted while this waited its turn
 		return err
 	}
-	if calls == callsWait {
+	if calls {
 		moving := make(chan struct{})
 		s.setMoving(l, moving)
 		defer close(moving)

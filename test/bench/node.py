@@ -55,11 +55,19 @@ def build_template(program: str, data: Path) -> None:
 
 @contextlib.contextmanager
 def serving(program: str, data: Path, *flags: str) -> Iterator[Client]:
-    """A server on `data`, without a pool but for `flags`, and its client. At the end its sandboxes and it are gone."""
+    """A server on `data`, without a pool unless `flags` say so, and its client. At the end both are gone."""
     log = data / "server.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [program, "serve", "--listen", "127.0.0.1:0", "--data-dir", str(data), *(flags or ("--pool-max", "0"))],
+            [
+                program,
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--data-dir",
+                str(data),
+                *(flags or ("--pool-max", "0")),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

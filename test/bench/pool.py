@@ -104,7 +104,14 @@ def _sustained(report: Report, client: Client) -> None:
     for worker in workers:
         worker.join()
     rate = len(lives.values) / (time.monotonic() - began)
-    report.add(ROWS[4], rate, "1/s", len(lives.values), f"{CLIENTS} clients: create, context, 1+1, delete", lives.failures)
+    report.add(
+        ROWS[4],
+        rate,
+        "1/s",
+        len(lives.values),
+        f"{CLIENTS} clients: create, context, 1+1, delete",
+        lives.failures,
+    )
 
 
 def _take(samples: Samples, lock: threading.Lock, measure: Callable[[], float]) -> None:

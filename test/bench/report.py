@@ -171,7 +171,11 @@ BOUNDS = (
 SUMS = (
     ("light_wake_to_first_cell_ms_p50", 100, (("bare_restore_to_first_cell_ms_p50", 1),)),
     ("full_hibernate_ms_p50", 60, (("full_hibernate_mb", 5),)),
-    ("full_wake_to_first_cell_ms_p50", 0, (("bare_restore_to_first_cell_ms_p50", 1), ("full_hibernate_mb", 4))),
+    (
+        "full_wake_to_first_cell_ms_p50",
+        0,
+        (("bare_restore_to_first_cell_ms_p50", 1), ("full_hibernate_mb", 4)),
+    ),
     ("private_mb_per_idle", 100, (("guest_changed_mb_per_idle", 1),)),
 )
 

@@ -100,7 +100,11 @@ def _light(report: Report, client: Client, _: Bare) -> None:
 
 
 def _full(report: Report, client: Client, _: Bare) -> None:
-    hibernates, wakes, sizes = Samples("full_hibernate"), Samples("full_wake_to_first_cell"), Samples("full_mb")
+    hibernates, wakes, sizes = (
+        Samples("full_hibernate"),
+        Samples("full_wake_to_first_cell"),
+        Samples("full_mb"),
+    )
     # Every sample is the first hibernation of a session of its own: a second one writes less.
     for n in range(COUNT):
         with ExitStack() as held:
@@ -112,7 +116,14 @@ def _full(report: Report, client: Client, _: Bare) -> None:
             wakes.take(lambda sandbox=sandbox, context=context, n=n: wake_to_first_cell(sandbox, context, n))
     report.p50(hibernates, "the first of a session with a frame, a plot and an installed wheel")
     size = sizes.percentile(50)
-    report.add("full_hibernate_mb", size, "MB", len(sizes.values), "pages that differ from the template", sizes.failures)
+    report.add(
+        "full_hibernate_mb",
+        size,
+        "MB",
+        len(sizes.values),
+        "pages that differ from the template",
+        sizes.failures,
+    )
     report.p50(wakes, "wake and a cell")
 
 
@@ -123,8 +134,12 @@ def install_wheel(sandbox: Sandbox, context: CodeContext) -> None:
         wheel = Path(folder) / f"{name}-py3-none-any.whl"
         with zipfile.ZipFile(wheel, "w") as archive:
             archive.writestr("bench_probe.py", "answer = 42\n")
-            archive.writestr(f"{name}.dist-info/METADATA", "Metadata-Version: 2.1\nName: bench-probe\nVersion: 1.0\n")
-            archive.writestr(f"{name}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            archive.writestr(
+                f"{name}.dist-info/METADATA", "Metadata-Version: 2.1\nName: bench-probe\nVersion: 1.0\n"
+            )
+            archive.writestr(
+                f"{name}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            )
             archive.writestr(f"{name}.dist-info/RECORD", "")
         sandbox.filesystem.upload(wheel, f"/workspace/{wheel.name}")
     context.run_code(f"%pip install --no-index /workspace/{wheel.name}", timeout=300).raise_for_error()
@@ -183,9 +198,18 @@ def _idle(report: Report, client: Client, _: Bare) -> None:
         sandboxes = [light(client, held)[0] for _ in range(IDLE_COUNT)]
         for sandbox in sandboxes:
             private.take(lambda one=sandbox: sum(map(private_mb, processes(one.id))))
-            changed.take(lambda one=sandbox: look(client, one)["usage"]["memory"]["guest_changed_bytes"] / 1e6)
+            changed.take(
+                lambda one=sandbox: look(client, one)["usage"]["memory"]["guest_changed_bytes"] / 1e6
+            )
     for row, samples, note in (
         (IDLE[0], private, "VMM and shim"),
         (IDLE[1], changed, "pages of the guest that are no longer the template's"),
     ):
-        report.add(row, samples.percentile(50), "MB", len(samples.values), f"{IDLE_COUNT} light sessions; {note}", samples.failures)
+        report.add(
+            row,
+            samples.percentile(50),
+            "MB",
+            len(samples.values),
+            f"{IDLE_COUNT} light sessions; {note}",
+            samples.failures,
+        )

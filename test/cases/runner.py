@@ -107,7 +107,12 @@ class Run:
             self._note(seen, host)
 
     def _do_run(
-        self, cell: int, timeout: float = 30, ctx: str = MAIN, interrupt_after: float | None = None, vm: str = MAIN
+        self,
+        cell: int,
+        timeout: float = 30,
+        ctx: str = MAIN,
+        interrupt_after: float | None = None,
+        vm: str = MAIN,
     ) -> None:
         with ThreadPoolExecutor(1) as pool:
             context = self._context(ctx, vm)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pandastack import Client, PandastackError, Sandbox
+from pandastack import Client, PandastackError
 from runner import Run
 
 # Kinds of cases that change a sandbox for those that come after them.
