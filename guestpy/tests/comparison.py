@@ -495,7 +495,7 @@ _NOISE = [
     (re.compile(r"\(\d+\.py, line"), "(CELL, line"),
     (re.compile("\x1b\\[[0-9;]*m"), ""),
     (re.compile(r"0x[0-9a-f]{6,}"), "ADDRESS"),
-    (re.compile(r"\b\d+(\.\d+)? ?(ns|μs|µs|us|ms|s)\b"), "TIME"),
+    (re.compile(r"\b\d+(\.\d+)?(e[+-]?\d+)? ?(ns|μs|µs|us|ms|s)\b"), "TIME"),
     (re.compile(r"[0-9a-f]{8}-?[0-9a-f]{24}(_\d+_\d+)?"), "ID"),
     (re.compile(r"\bThread-\d+"), "THREAD"),
     (re.compile(r"\(\d+ times\)"), "(TIMES)"),
