@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from .frames import FrameError, FrameReader, pack
+from .frames import MAX_REQUEST, FrameError, FrameReader, pack
 from .wire import Message, Wire, WireError
 
 _PR_SET_PDEATHSIG = 1
@@ -87,7 +87,7 @@ class Front:
 
     def _serve_kernel(self) -> bool:
         """False once the kernel's socket closed."""
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(BlockingIOError, ConnectionError):
             if self._to_kernel:
                 del self._to_kernel[: self._kernel.send(self._to_kernel)]
         try:
@@ -99,7 +99,9 @@ class Front:
             self._from_kernel(message)
         return True
 
-    def _from_client(self, one: Any, handle: Callable[[Any], None]) -> None:
+    def _from_client(
+        self, one: Any, handle: Callable[[Request, Message], None]
+    ) -> None:
         while True:
             try:
                 frames = one.recv_multipart(self._zmq.NOBLOCK)
@@ -107,11 +109,10 @@ class Front:
                 return
             with contextlib.suppress(WireError):  # a stranger's
                 identities, message = self._wire.unpack(frames)
-                header = message["header"]
-                request = Request(one, identities, header)
+                request = Request(one, identities, message["header"])
                 if one is not self._stdin:
                     self._remember(request)
-                handle((request, message))
+                handle(request, message)
 
     def _remember(self, request: Request) -> None:
         self._requests[request.header["msg_id"]] = request
@@ -119,16 +120,18 @@ class Front:
             answered = (k for k, r in self._requests.items() if not r.open)
             self._requests.pop(next(answered, ""), None)
 
-    def _forward(self, received: tuple[Request, Message]) -> None:
-        request, message = received
-        header = request.header
-        message["header"] = {k: header[k] for k in ("msg_id", "msg_type")}
-        message["parent_header"] = {}
-        self._to_kernel += pack(message)
+    def _forward(self, request: Request, message: Message) -> None:
+        header = {k: request.header[k] for k in ("msg_id", "msg_type")}
+        frame = pack({**message, "header": header, "parent_header": {}})
+        if len(frame) <= MAX_REQUEST:
+            self._to_kernel += frame
+            return
+        text = f"the message has {len(frame)} bytes, limit {MAX_REQUEST}"
+        error = {"ename": "MessageTooLarge", "evalue": text, "traceback": []}
+        self._answer(request, {"status": "error", **error})
 
-    def _at_control(self, received: tuple[Request, Message]) -> None:
+    def _at_control(self, request: Request, message: Message) -> None:
         """What must be answered while a cell runs."""
-        request, message = received
         msg_type = request.header["msg_type"]
         if msg_type == "interrupt_request":
             self._interrupt()
@@ -140,7 +143,7 @@ class Front:
             self._answer(request, {"status": "ok", "restart": restart})
             self._leaving = True
         else:
-            self._forward(received)
+            self._forward(request, message)
 
     def _answer(self, request: Request, content: Message) -> None:
         """Reply without the kernel."""
@@ -163,8 +166,9 @@ class Front:
             self._iopub.send_multipart(self._wire.pack([name.encode()], message))
             return
         message["parent_header"] = request.header
-        if name.endswith("_reply"):
+        if message["content"].get("execution_state") == "idle":
             request.open = False
+        if name.endswith("_reply"):
             to, identities = request.socket, request.identities
         elif name == "input_request":
             to, identities = self._stdin, request.identities

@@ -25,6 +25,7 @@ from . import jsonsafe, processes
 from .display import KernelDisplayHook, KernelDisplayPublisher
 from .history import SessionHistory
 from .magics import KernelMagics, KernelScriptMagics
+from .stdin import use_ipythons_debugger
 
 _MAX_EVALUE = 1 << 16
 # Those that need no event loop of their own.
@@ -217,6 +218,7 @@ def create_shell() -> ZMQInteractiveShell:
     config.IPKernelApp.connection_file = ""
     config.IPCompleter.use_jedi = False  # its first answer takes seconds
     shell: ZMQInteractiveShell = ZMQInteractiveShell.instance(config=config)
+    use_ipythons_debugger(shell)
     return shell
 
 

@@ -32,9 +32,6 @@ class Stdin:
     def install(self) -> None:
         builtins.input = self._input
         getpass.getpass = self._getpass
-        # Plain pdb would show the prompt and the source of a terminal.
-        pdb.Pdb = debugger.Pdb  # type: ignore[misc]
-        pdb.set_trace = self._set_trace
 
     def answers(self) -> bool:
         """Whether somebody answers what the calling thread would ask."""
@@ -60,10 +57,19 @@ class Stdin:
             raise EOFError
         return line
 
-    def _set_trace(self, *, header: str | None = None, **_: Any) -> None:
-        """pdb.set_trace() and breakpoint()."""
-        self.check_debugger()
+
+def use_ipythons_debugger(shell: Any) -> None:
+    """Let pdb and breakpoint() be IPython's debugger, where shell.stdin answers.
+
+    For the zygote: in a kernel it would cost private memory.
+    """
+
+    def set_trace(*, header: str | None = None, **_: Any) -> None:
+        shell.stdin.check_debugger()
         debugger.set_trace(sys._getframe().f_back, header)
+
+    pdb.Pdb = debugger.Pdb  # type: ignore[misc]
+    pdb.set_trace = set_trace
 
 
 def nobody(

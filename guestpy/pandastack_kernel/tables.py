@@ -92,11 +92,18 @@ class _Cells:
         """The rows of columns, as many as fit."""
         if not columns:
             return [[] for _ in range(count)]
-        values = [[self.value(v) for v in column.tolist()] for column in columns]
+        values = [self._column(column) for column in columns]
         rows = [list(row) for row in zip(*values, strict=True)]
         while len(dumps(rows)) > _MAX_BYTES:
             rows = rows[: len(rows) // 2]
         return rows
+
+    def _column(self, column: Any) -> list[Any]:
+        values = column.tolist()
+        if column.dtype.kind not in "fc" and str(column.dtype) != "object":
+            # NaN is no number there: it marks what is missing.
+            values = [None if type(v) is float and v != v else v for v in values]
+        return [self.value(v) for v in values]
 
     def value(self, value: Any, depth: int = 0) -> Any:
         kind = type(value)

@@ -68,9 +68,11 @@ class Wire:
             parts, buffers = rest[:_PARTS], rest[_PARTS:]
             if self.key and not hmac.compare_digest(signature, self._sign(parts)):
                 raise WireError("wrong signature")
-            header, parent, metadata, content = (json.loads(p) for p in parts)
+            header, parent, metadata, content = (dict(json.loads(p)) for p in parts)
+            for name in ("msg_id", "msg_type"):
+                header[name] = str(header[name])
             message = {
-                "header": {**header, "msg_id": header["msg_id"]},
+                "header": header,
                 "parent_header": parent,
                 "metadata": metadata,
                 "content": content,

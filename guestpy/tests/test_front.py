@@ -127,6 +127,12 @@ def test_a_stranger_without_the_key_is_not_heard(peer: Peer) -> None:
     assert peer.text("'intruder' in globals()") == "False"
 
 
+def test_a_request_that_no_kernel_takes_is_refused(peer: Peer) -> None:
+    reply = peer.ask("execute_request", {"code": "#" * (64 << 20), "silent": True})
+    assert (reply["status"], reply["ename"]) == ("error", "MessageTooLarge")
+    assert peer.text("1 + 1") == "2"
+
+
 def test_widgets_both_ways(peer: Peer) -> None:
     opened = peer.run(
         "import ipywidgets as w; s = w.IntSlider(3); i = w.Image(value=b'abc')"

@@ -88,6 +88,9 @@ def test_missing_and_infinite_values_are_told_apart(kernel: KernelClient) -> Non
         nan,
     ]
     assert table(kernel, "pd.DataFrame({'f': [np.nan]})")["rows"] == [[nan]]
+    for dtype in ("'str'", "'category'", "'string'"):
+        seen = table(kernel, f"pd.Series(['x', None], dtype={dtype})")
+        assert seen["rows"] == [["x"], [None]]
     seen = table(kernel, "pd.DataFrame({'i': pd.array([1, None], dtype='Int64')})")
     assert (seen["columns"][0]["dtype"], seen["rows"]) == ("Int64", [[1], [None]])
 
