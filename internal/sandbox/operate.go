@@ -61,7 +61,25 @@ func (s *Service) operateAlone(ctx context.Context, l *live, calls bool, f func(
 		defer close(moving)
 		defer s.setMoving(l, nil)
 	}
-	return diskFull(f(ctx, l))
+	s.mu.Lock()
+	machine, ended, was := l.machine, l.ended, l.record.Status
+	s.mu.Unlock()
+	err := f(ctx, l)
+	var known *panda.Error
+	if err == nil || machine == nil || errors.As(err, &known) || was != panda.Running && was != panda.Paused {
+		return diskFull(err)
+	}
+	if err := diskFull(err); errors.As(err, &known) {
+		return err
+	}
+	settled, over := context.WithTimeout(ctx, settleTime)
+	defer over()
+	if wait(settled, ended.Done()) != nil {
+		return err
+	}
+	known = failed(endSentence(machine.Failure()))
+	known.Cause = err
+	return known
 }
 
 func (s *Service) setMoving(l *live, moving chan struct{}) {

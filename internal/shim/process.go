@@ -215,10 +215,7 @@ func greet(ctx context.Context, g *guestproto.Client, req guestproto.ResumeReque
 		return hello, guestproto.ResumeReport{}, err
 	}
 	steps.done("hello")
-	if req.WallClockNS == 0 {
-		req.WallClockNS = time.Now().UnixNano()
-	}
-	report, err := g.Resume(ctx, req)
+	report, err := resume(ctx, g, req)
 	steps.done("resume")
 	return hello, report, err
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"time"
 
 	"pandastack/internal/guestproto"
 	"pandastack/internal/kit/durable"
@@ -179,10 +178,7 @@ func (p *process) goOn(ctx context.Context, req guestproto.ResumeRequest) (guest
 		return guestproto.ResumeReport{}, err
 	}
 	p.setPhase(PhaseStopped, PhaseRunning)
-	if req.WallClockNS == 0 {
-		req.WallClockNS = time.Now().UnixNano()
-	}
-	report, err := p.guest.Resume(ctx, req)
+	report, err := resume(ctx, p.guest, req)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.state.Report = report

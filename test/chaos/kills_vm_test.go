@@ -95,10 +95,14 @@ func (w *world) awaitFailure(b *sandbox) {
 		if err != nil || got.Status != "running" && got.Status != "paused" {
 			return nil // settle knows better
 		}
+		processes := 0
 		for _, p := range harness.Processes(w.s.Dir) {
-			if strings.Contains(strings.Join(p.Args, " "), b.id) && p.IsVMM() {
-				return nil // woken since
+			if strings.Contains(strings.Join(p.Args, " "), b.id) {
+				processes++
 			}
+		}
+		if processes == 2 {
+			return nil // it has a new machine
 		}
 		return fmt.Errorf("it is %s", got.Status)
 	})
