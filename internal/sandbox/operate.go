@@ -62,14 +62,11 @@ func (s *Service) operateAlone(ctx context.Context, l *live, calls bool, f func(
 		defer s.setMoving(l, nil)
 	}
 	s.mu.Lock()
-	machine, ended, was := l.machine, l.ended, l.record.Status
+	machine, ended := l.machine, l.ended
 	s.mu.Unlock()
-	err := f(ctx, l)
+	err := diskFull(f(ctx, l))
 	var known *panda.Error
-	if err == nil || machine == nil || errors.As(err, &known) || was != panda.Running && was != panda.Paused {
-		return diskFull(err)
-	}
-	if err := diskFull(err); errors.As(err, &known) {
+	if err == nil || machine == nil || errors.As(err, &known) {
 		return err
 	}
 	settled, over := context.WithTimeout(ctx, settleTime)
@@ -77,9 +74,14 @@ func (s *Service) operateAlone(ctx context.Context, l *live, calls bool, f func(
 	if wait(settled, ended.Done()) != nil {
 		return err
 	}
-	known = failed(endSentence(machine.Failure()))
-	known.Cause = err
-	return known
+	select { // a machine that was ended by the operation is none that failed
+	case <-machine.Done():
+		known = failed(endSentence(machine.Failure()))
+		known.Cause = err
+		return known
+	default:
+		return err
+	}
 }
 
 func (s *Service) setMoving(l *live, moving chan struct{}) {

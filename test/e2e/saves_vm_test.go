@@ -65,7 +65,7 @@ func TestUnfitSaves(t *testing.T) {
 	must(s.Hibernate(t.Context(), p.box))(t)
 	for _, save := range saveFolders(t, dir) {
 		if filepath.Base(save) != sn.ID {
-			defer replace(t, filepath.Join(save, "save.json"), cut)
+			replace(t, filepath.Join(save, "save.json"), cut) // it goes with the save
 		}
 	}
 	got := must(s.Wake(t.Context(), p.box, "disk"))(t)
