@@ -25,7 +25,7 @@ func TestSavedMemoryIsTheMachines(t *testing.T) {
 	compact(t)
 	s := harness.Start(t, harness.NewDir(t))
 	p := newSession(t, s)
-	for i := range 25 {
+	for i := range 12 {
 		p.run(fmt.Sprintf("junk = bytes([%d]) * %d; import gc; gc.collect()", i, (1+i%7)<<20))
 		must(s.Pause(t.Context(), p.box))(t)
 		sn := must(s.TakeSnapshot(t.Context(), p.box, ""))(t)
