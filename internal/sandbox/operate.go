@@ -9,6 +9,7 @@ import (
 
 	"pandastack/api"
 	"pandastack/internal/panda"
+	"pandastack/internal/shim"
 )
 
 // operateTime bounds one operation on a whole machine: a memory is written or read.
@@ -69,14 +70,20 @@ func (s *Service) operateAlone(ctx context.Context, l *live, calls bool, f func(
 	if err == nil || machine == nil || errors.As(err, &known) {
 		return err
 	}
-	settled, over := context.WithTimeout(ctx, settleTime)
-	defer over()
-	if wait(settled, ended.Done()) != nil {
+	return machineDied(ctx, machine, ended, err)
+}
+
+// machineDied says so if that is why an operation failed. The shim's connection breaks
+// a moment before anybody knows why.
+func machineDied(ctx context.Context, machine shim.Machine, ended context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	if wait(ctx, ended.Done()) != nil {
 		return err
 	}
-	select { // a machine that was ended by the operation is none that failed
+	select { // one that the operation has ended did not fail
 	case <-machine.Done():
-		known = failed(endSentence(machine.Failure()))
+		known := failed(endSentence(machine.Failure()))
 		known.Cause = err
 		return known
 	default:
