@@ -7,7 +7,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 GUEST   := internal/app/embedded/pandastack-guest
 BIN     := bin/pandastack
 
-.PHONY: build demo test check bench clean setup guest generate soak fuzz
+.PHONY: build demo test check bench clean setup guest generate soak fuzz chaos
 
 build: guest ## the one binary, and the Python wheel
 	@mkdir -p bin
@@ -39,6 +39,10 @@ fuzz: ## every fuzz target for SECONDS each
 soak: build ## 8 clients create, use and delete sandboxes for SECONDS (300)
 	@scripts/python-env.sh build/demo sdk/python/pyproject.toml -- -e sdk/python
 	@scripts/with-server.sh build/demo/bin/python test/soak/soak.py $(or $(SECONDS),300)
+
+chaos: build ## N random operations and N random kills (1000), and a kill at every failpoint; SEED repeats a run
+	@PANDASTACK_TEST_DATA=$${PANDASTACK_TEST_DATA:-/var/lib/pandastack} PANDASTACK_CHAOS_N=$(or $(N),1000) PANDASTACK_CHAOS_SEED=$(SEED) \
+		go test -count=1 -v -tags vm -timeout 24h ./test/chaos
 
 generate: ## files made from others: OpenAPI, error codes, the sync half of the SDK
 	go generate ./...

@@ -373,6 +373,11 @@ func (m *machine) Capture(_ context.Context, req shim.CaptureRequest) (shim.Capt
 	for _, name := range []string{shim.StateFile, shim.DiskFile, shim.BaseLayer} {
 		errs = append(errs, os.WriteFile(filepath.Join(req.Dir, name), []byte(m.spec.ID), 0o600))
 	}
+	got.Sums = map[string]string{}
+	for _, name := range []string{shim.StateFile, shim.DiskFile} {
+		sum, err := shim.Checksum(filepath.Join(req.Dir, name))
+		got.Sums[name], errs = sum, append(errs, err)
+	}
 	return got, errors.Join(errs...)
 }
 func (m *machine) Cont(_ context.Context, req guestproto.ResumeRequest) (guestproto.ResumeReport, error) {

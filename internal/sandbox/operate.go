@@ -9,6 +9,7 @@ import (
 
 	"pandastack/api"
 	"pandastack/internal/panda"
+	"pandastack/internal/shim"
 )
 
 // operateTime bounds one operation on a whole machine: a memory is written or read.
@@ -61,7 +62,33 @@ func (s *Service) operateAlone(ctx context.Context, l *live, calls bool, f func(
 		defer close(moving)
 		defer s.setMoving(l, nil)
 	}
-	return diskFull(f(ctx, l))
+	s.mu.Lock()
+	machine, ended := l.machine, l.ended
+	s.mu.Unlock()
+	err := diskFull(f(ctx, l))
+	var known *panda.Error
+	if err == nil || machine == nil || errors.As(err, &known) {
+		return err
+	}
+	return machineDied(ctx, machine, ended, err)
+}
+
+// machineDied says so if that is why an operation failed. The shim's connection breaks
+// a moment before anybody knows why.
+func machineDied(ctx context.Context, machine shim.Machine, ended context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	if wait(ctx, ended.Done()) != nil {
+		return err
+	}
+	select { // one that the operation has ended did not fail
+	case <-machine.Done():
+		known := failed(endSentence(machine.Failure()))
+		known.Cause = err
+		return known
+	default:
+		return err
+	}
 }
 
 func (s *Service) setMoving(l *live, moving chan struct{}) {

@@ -133,6 +133,49 @@ func TestHibernatedSandboxThatDoesNotWakeByItself(t *testing.T) {
 	n.remove(sb.ID)
 }
 
+func TestDamagedSaveIsRefused(t *testing.T) {
+	n := newNode(t)
+	id := n.create().ID
+	dir := n.svc.saveDir(n.hibernate(id).Saved)
+	path := filepath.Join(dir, shim.StateFile)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, content := range map[string][]byte{"flipped": append([]byte("x"), whole[1:]...), "cut": whole[1:]} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		launched := len(n.starter.specs)
+		_, err := n.svc.Wake(t.Context(), id, "")
+		if panda.CodeOf(err) != api.CodeSnapshotDamaged || !strings.Contains(err.Error(), path) && !strings.Contains(errors.Unwrap(err).Error(), path) {
+			t.Errorf("%s: %v, want snapshot.damaged that names %s", what, err, path)
+		}
+		if len(n.starter.specs) != launched || n.get(id).Status != panda.Hibernated {
+			t.Errorf("%s: it was started, or is %s", what, n.get(id).Status)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, saveFile)); err != nil { // not needed for the disk
+		t.Fatal(err)
+	}
+	if got, err := n.svc.Wake(t.Context(), id, wakeFromDisk); err != nil || got.Start.Lost != "memory" {
+		t.Errorf("Wake from disk: %+v, %v", got, err)
+	}
+	n.remove(id)
+}
+
+func TestOperationOnADyingMachineSaysSo(t *testing.T) {
+	n := newNode(t)
+	id := n.create().ID
+	n.starter.capture = errors.New("the connection broke")
+	n.machine(id).die("killed")
+	if _, err := n.svc.TakeSnapshot(t.Context(), id, api.TakeSnapshot{}); panda.CodeOf(err) != api.CodeSandboxFailed {
+		t.Errorf("TakeSnapshot: %v, want sandbox.failed", err)
+	}
+	n.starter.capture = nil
+	n.remove(id)
+}
+
 func TestFailedOperationsChangeNothing(t *testing.T) {
 	n := newNode(t)
 	id := n.create().ID

@@ -93,7 +93,7 @@ func writeSave(dir string, v save) error {
 func (s *Service) savedDisk(ctx context.Context, record panda.Sandbox) (source, error) {
 	disk := filepath.Join(s.saveDir(record.Saved), shim.DiskFile)
 	if _, err := os.Stat(disk); err != nil {
-		return source{}, unreadable(record.Saved, err)
+		return source{}, s.unreadable(record.Saved, err)
 	}
 	warm, err := s.stored(ctx, record.WarmKey, Size{record.CPU, record.MemoryMB})
 	return source{warm: warm, disk: disk, resume: identity(record.ID)}, err
@@ -137,10 +137,12 @@ func (s *Service) savedSource(ctx context.Context, id string, resume guestproto.
 func (s *Service) readSave(id string) (v save, err error) {
 	text, err := os.ReadFile(filepath.Join(s.saveDir(id), saveFile))
 	if err == nil {
-		err = json.Unmarshal(text, &v)
+		if err = json.Unmarshal(text, &v); err != nil {
+			err = fmt.Errorf("%s: %w", saveFile, err)
+		}
 	}
 	if err != nil {
-		return v, unreadable(id, err)
+		return v, s.unreadable(id, err)
 	}
 	return v, nil
 }
@@ -156,11 +158,11 @@ func (v *save) verify(dir string) error {
 	return nil
 }
 
-func unreadable(id string, err error) error {
+func (s *Service) unreadable(id string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return snapshotNotFound(id)
 	}
-	return damaged(fmt.Errorf("save %s: %w", id, err))
+	return damaged(fmt.Errorf("read %s: %w", s.saveDir(id), err))
 }
 
 func damaged(cause error) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"pandastack/internal/guestproto"
@@ -217,7 +218,16 @@ func (p *process) writeState(ctx context.Context, path string) (*os.File, error)
 		return nil, err
 	}
 	if err := p.machine.SaveState(ctx, f); err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, fullDisk(f), f.Close())
 	}
 	return f, nil
+}
+
+// fullDisk gives ENOSPC if that is why a file could not be written, which a VMM does
+// not say.
+func fullDisk(f *os.File) error {
+	if _, err := f.Write(make([]byte, 64<<10)); errors.Is(err, syscall.ENOSPC) {
+		return err
+	}
+	return nil
 }

@@ -38,7 +38,7 @@ type Spec struct {
 	Lowest string   `json:"lowest"`
 	// Compat is the compatibility key of State.
 	Compat string `json:"compat,omitempty"`
-	// Resume is sent to the agent once it says hello. WallClockNS 0 means now.
+	// Resume is sent to the agent once it says hello, with the time of then.
 	Resume guestproto.ResumeRequest `json:"resume"`
 
 	// TSCKHz is the host's time stamp counter, which a guest that boots is told
