@@ -39,6 +39,9 @@ class Seeding:
         if "ssl" in sys.modules:
             sys.modules["ssl"].RAND_add(fresh, len(fresh))
             done.append("ssl")
+        if "tempfile" in sys.modules:  # its names come from a generator of its own, made at first use
+            sys.modules["tempfile"]._name_sequence = None  # type: ignore[attr-defined]
+            done.append("tempfile")
         return done
 
     def _watch(self, module: ModuleType) -> None:
