@@ -13,13 +13,13 @@ import (
 	"os"
 	"slices"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/klauspost/compress/s2"
 )
 
 // A layer file holds the pages by which a memory differs from the one below it
 // (docs/formats/memory-layer.md):
 //
-//	magic, header length, header (JSON), blocks (zstd), index, footer
+//	magic, header length, header (JSON), blocks (S2), index, footer
 const (
 	layerMagic   = "PANDAMEM"
 	layerVersion = 1
@@ -239,14 +239,10 @@ func (l *Layer) Numbers(f func(number int64)) {
 
 // Apply writes all pages to the memory w, neighbours in one call. Every block and
 // every page is verified first.
-func (l *Layer) Apply(w io.WriterAt) error {
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(2*blockPages*page))
-	if err != nil {
-		return err
-	}
-	defer dec.Close()
+func (l *Layer) Apply(w io.WriterAt) (err error) {
 	rest := l.entries
-	var raw, packed []byte
+	raw := make([]byte, blockPages*page)
+	var packed []byte
 	for _, b := range l.blocks {
 		packed = slices.Grow(packed[:0], int(b.length))[:b.length]
 		if _, err := l.file.ReadAt(packed, b.offset); err != nil {
@@ -255,7 +251,10 @@ func (l *Layer) Apply(w io.WriterAt) error {
 		if crc32.Checksum(packed, castagnoli) != b.crc {
 			return fmt.Errorf("%s: %w", l.path, damaged("the block at %d has changed", b.offset))
 		}
-		if raw, err = dec.DecodeAll(packed, raw[:0]); err != nil || len(raw) != b.entries*page {
+		if n, err := s2.DecodedLen(packed); err != nil || n != b.entries*page {
+			return fmt.Errorf("%s: %w", l.path, damaged("the block at %d is of %d bytes", b.offset, n))
+		}
+		if raw, err = s2.Decode(raw[:cap(raw)], packed); err != nil {
 			return fmt.Errorf("%s: %w", l.path, damaged("the block at %d does not unpack", b.offset))
 		}
 		var mine []indexEntry

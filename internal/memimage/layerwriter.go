@@ -9,13 +9,13 @@ import (
 	"hash/crc32"
 	"os"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/klauspost/compress/s2"
 
 	"pandastack/internal/kit/failpoint"
 )
 
-// packers is how many blocks are compressed at once.
-const packers = 2
+// packers is how many blocks are compressed at once, or wait to be written.
+const packers = 4
 
 // LayerWriter writes a layer file. It is for one goroutine. What it has not
 // finished it removes.
@@ -25,7 +25,6 @@ type LayerWriter struct {
 
 	path string
 	file *os.File
-	enc  *zstd.Encoder
 	head []byte
 	at   int64
 
@@ -48,16 +47,11 @@ func CreateLayer(path string, h Header) (_ *LayerWriter, err error) {
 	if err != nil {
 		return nil, err
 	}
-	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(packers),
-		zstd.WithWindowSize(blockPages*page), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, errors.Join(err, enc.Close())
-	}
-	w := &LayerWriter{Header: h, path: path, file: f, enc: enc, head: head, last: -1}
+	w := &LayerWriter{Header: h, path: path, file: f, head: head, last: -1}
 	fixed := binary.LittleEndian.AppendUint32([]byte(layerMagic), uint32(len(head)))
 	if err := w.write(append(fixed, head...)); err != nil {
 		return nil, errors.Join(err, w.Abort())
@@ -95,7 +89,7 @@ func (w *LayerWriter) pack() error {
 	raw := w.raw
 	w.raw = make([]byte, 0, blockPages*page)
 	done := make(chan packed, 1)
-	go func() { done <- packed{w.enc.EncodeAll(raw, make([]byte, 0, len(raw)/2)), len(raw) / page} }()
+	go func() { done <- packed{s2.Encode(nil, raw), len(raw) / page} }()
 	w.pending = append(w.pending, done)
 	if len(w.pending) >= packers {
 		return w.flush()
@@ -142,7 +136,7 @@ func (w *LayerWriter) Finish() (digest string, err error) {
 		failpoint.Hit("fsync")
 		err = w.file.Sync()
 	}
-	if err := errors.Join(err, w.file.Close(), w.enc.Close()); err != nil {
+	if err := errors.Join(err, w.file.Close()); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(sum[:]), nil
@@ -171,5 +165,5 @@ func (w *LayerWriter) Abort() error {
 	}
 	w.pending = nil
 	_ = w.file.Close() // perhaps closed already
-	return errors.Join(w.enc.Close(), os.Remove(w.path))
+	return os.Remove(w.path)
 }
