@@ -416,7 +416,7 @@ type guest struct {
 
 func (g *guest) CreateKernel(_ context.Context, req guestproto.KernelRequest) (guestproto.Kernel, error) {
 	g.kernel = req
-	if req.Language != "python" {
+	if req.Language != "" && req.Language != "python" {
 		return guestproto.Kernel{}, &guestproto.Error{Code: guestproto.CodeUnsupported, Message: "no kernel for " + req.Language}
 	}
 	return guestproto.Kernel{ID: req.ID, Language: req.Language, State: guestproto.KernelIdle}, nil
