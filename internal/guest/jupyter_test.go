@@ -151,7 +151,7 @@ func TestIpykernelAsksAndExceeds(t *testing.T) {
 	if err != nil || c.Stdout != "hello panda\n" {
 		t.Fatalf("got %+v, %v", c, err)
 	}
-	c = a.code(t, "k", "print('x' * (17 << 20))")
+	c = a.code(t, "k", "print('x' * (40 << 20))")
 	if c.Done.Status != "ok" || !strings.Contains(c.Stderr, "left out") {
 		t.Fatalf("a message that is too long: got %.200q, %q, %+v", c.Stdout, c.Stderr, c.Done)
 	}

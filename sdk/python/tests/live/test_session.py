@@ -203,12 +203,14 @@ def test_small_matters_of_files(sandbox: Sandbox) -> None:
 
 
 def test_kernels_of_the_template(sandbox: Sandbox) -> None:
-    with sandbox.create_code_context("bash") as bash, sandbox.create_code_context(kernel="ipykernel") as ipykernel:
-        assert [(one.language, one.kernel) for one in (bash, ipykernel)] == [("bash", "bash"), ("python", "ipykernel")]
+    with sandbox.create_code_context("bash") as bash:
+        assert (bash.language, bash.kernel) == ("bash", "bash")
         bash.run_code("x=41", check=True)
         assert bash.run_code("echo $((x + 1))", check=True).stdout == "42\n"
         failed = bash.run_code("sh -c 'exit 3'").error
         assert failed is not None and failed.value == "3"
+    with sandbox.create_code_context(kernel="ipykernel") as ipykernel:
+        assert (ipykernel.language, ipykernel.kernel) == ("python", "ipykernel")
         ipykernel.run_code("x = 41", check=True)
         assert ipykernel.run_code("x + 1", check=True).text == "42"
 

@@ -162,11 +162,12 @@ class AsyncSandbox(AsyncProcesses, AsyncLife, AsyncForks):
         """Starts a kernel and returns when it takes cells.
 
         Args:
-            language: One of the template's, such as ``bash``; ``python`` (also ``py`` and ``python3``) unless `kernel`
-                says otherwise.
+            language: One of the template's, such as ``bash``; ``python`` (also ``py`` and ``python3``)
+                unless `kernel` says otherwise.
             cwd: Folder to start in, ``/workspace`` by default.
             env: Environment besides the sandbox's.
-            kernel: A Jupyter kernelspec of the template, such as ``ipykernel``, instead of the language's own kernel.
+            kernel: A Jupyter kernelspec of the template, such as ``ipykernel``, instead of the
+                language's own kernel.
             name: A label, to know it by in lists.
         """
         spoken = _wire.language(language) if language else None
