@@ -166,7 +166,7 @@ func TestIpykernelsDeathAndRestart(t *testing.T) {
 	if c.Done.Status != "timeout" || !c.Done.Restarted {
 		t.Fatalf("got %+v", c)
 	}
-	c = a.code(t, "k", "import os, sys\nprint('last words'); sys.stdout.flush()\nos.kill(os.getpid(), 9)")
+	c = a.runAndKill(t, "print('last words', flush=True)\nimport time; time.sleep(1000)")
 	if c.Done.Status != "died" || c.Done.Signal != "SIGKILL" || !c.Done.Restarted || c.Stdout != "last words\n" {
 		t.Fatalf("got %+v", c)
 	}
@@ -192,6 +192,27 @@ func TestIpykernelsDeathAndRestart(t *testing.T) {
 	if left := sockets(t); len(left) != 0 {
 		t.Fatalf("left behind: %v", left)
 	}
+}
+
+// runAndKill kills the only kernel when it has printed something.
+func (a *agent) runAndKill(t *testing.T, code string) (c cell) {
+	t.Helper()
+	a.code(t, "k", "0") // it has a process
+	list, err := a.Kernels(deadline(t))
+	if err != nil || len(list) != 1 || list[0].PID == 0 {
+		t.Fatalf("got %+v, %v", list, err)
+	}
+	err = a.Execute(deadline(t), "k", guestproto.ExecuteRequest{ID: "killed", Code: code}, func(e guestproto.Event) error {
+		c.add(t, e)
+		if e.Type == guestproto.EventStream {
+			return syscall.Kill(list[0].PID, syscall.SIGKILL)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func TestKernelsThatThereAreNot(t *testing.T) {
