@@ -139,6 +139,7 @@ type Context struct {
 	SandboxID      string    `json:"sandbox_id"`
 	Name           string    `json:"name,omitempty"`
 	Language       string    `json:"language"`
+	Kernel         string    `json:"kernel,omitempty" doc:"the kernelspec it runs; absent for PandaStack's own Python kernel"`
 	Cwd            string    `json:"cwd"`
 	Status         string    `json:"status" enum:"idle,busy,dead"`
 	Waiting        int       `json:"waiting" doc:"cells that wait behind the running one"`
@@ -150,7 +151,8 @@ type Context struct {
 // CreateContext asks for a kernel.
 type CreateContext struct {
 	Name     string            `json:"name,omitempty" maxLength:"64" doc:"a label"`
-	Language string            `json:"language,omitempty" default:"python"`
+	Language string            `json:"language,omitempty" maxLength:"64" doc:"python unless kernel says otherwise"`
+	Kernel   string            `json:"kernel,omitempty" maxLength:"128" doc:"a Jupyter kernelspec of the template; default: the language's own"`
 	Cwd      string            `json:"cwd,omitempty" doc:"default /workspace"`
 	Env      map[string]string `json:"env,omitempty"`
 }

@@ -40,7 +40,7 @@ const (
 	CodeContextBusy = "context.busy"
 	// As many cells wait in the sandbox as may (1024, with 64 MiB of code).
 	CodeContextQueueFull = "context.queue_full"
-	// The template has no kernel for this language.
+	// The template has no such language or kernel, or it does not start.
 	CodeContextUnsupportedLanguage = "context.unsupported_language"
 	// No execution has this id, or it is too old.
 	CodeExecutionNotFound = "execution.not_found"
@@ -123,7 +123,7 @@ func Codes() []Code {
 		{CodeContextLimit, 409, "Delete contexts that are not needed, or create another sandbox.", "The sandbox has as many contexts as it may have (32)."},
 		{CodeContextBusy, 409, "Wait until the context's status is 'idle', or interrupt it.", "The context runs a cell and answers no questions."},
 		{CodeContextQueueFull, 429, "Wait for cells to end, or cancel some with POST …/cancel.", "As many cells wait in the sandbox as may (1024, with 64 MiB of code)."},
-		{CodeContextUnsupportedLanguage, 422, "Contexts speak python, in templates that have it, such as code-interpreter; in others, such as base, use exec and files.", "The template has no kernel for this language."},
+		{CodeContextUnsupportedLanguage, 422, "The message lists what the template has; contexts need one with Python, such as code-interpreter: in others, such as base, use exec and files.", "The template has no such language or kernel, or it does not start."},
 		{CodeExecutionNotFound, 404, "A sandbox keeps the latest 256 executions.", "No execution has this id, or it is too old."},
 		{CodeExecutionTaken, 409, "Give each cell an id of its own; a repeated call sends the same code.", "The id, or Idempotency-Key, is that of a cell with other code."},
 		{CodeExecutionNoInput, 409, "Only a running cell with allow_stdin asks, once at a time; see 'input' of the execution.", "The execution asks for no input."},

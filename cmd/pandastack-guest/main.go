@@ -89,6 +89,7 @@ func process(args []string) error {
 	root := flags.String("root", "", "folder that holds the workspace")
 	interpreter := flags.String("python", "python3", "Python interpreter of the kernels")
 	pythonPath := flags.String("python-path", "", "folder that holds pandastack_kernel")
+	jupyterPath := flags.String("jupyter-path", "", "folders, between colons, that hold kernels/NAME/kernel.json")
 	showVersion := flags.Bool("version", false, "print the version")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -113,7 +114,7 @@ func process(args []string) error {
 	}
 	agent := guest.New(guest.Config{
 		Version: version, Workspace: workspace, Python: found, PythonPath: *pythonPath,
-		Env: proc.Env(filepath.Dir(filepath.Dir(found)), ""), SpillDir: filepath.Join(*root, "executions"), Log: logger(os.Stderr, ""),
+		Env: append(proc.Env(filepath.Dir(filepath.Dir(found)), ""), "JUPYTER_PATH="+*jupyterPath), SpillDir: filepath.Join(*root, "executions"), Log: logger(os.Stderr, ""),
 	})
 	defer agent.Close()
 	return agent.Serve(context.Background(), os.NewFile(uintptr(*fd), "agent"))

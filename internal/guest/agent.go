@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -66,7 +67,8 @@ func New(cfg Config) *Agent {
 	}
 	table := reap.New(func(pid int, status unix.WaitStatus) { a.kernels.Orphan(pid, status) })
 	a.kernels = kernel.New(kernel.Config{
-		Command: a.hostCommand, Cwd: cfg.Workspace, SpillDir: cfg.SpillDir, Reap: table, Groups: cfg.Groups, Adjust: victim, Log: cfg.Log,
+		Command: a.hostCommand, Cwd: cfg.Workspace, Python: cfg.Python, JupyterPath: jupyterPath(cfg), Env: cfg.Env,
+		SpillDir: cfg.SpillDir, Reap: table, Groups: cfg.Groups, Adjust: victim, Log: cfg.Log,
 	})
 	a.proc = proc.Runner{Env: cfg.Env, Cwd: cfg.Workspace, Reap: table, Groups: cfg.Groups, Adjust: victim}
 	a.resume = resume.System{Reseed: a.kernels.Reseed, Machine: cfg.Machine}
@@ -81,6 +83,18 @@ func New(cfg Config) *Agent {
 		}
 	})
 	return a
+}
+
+// jupyterPath is where Jupyter looks for kernelspecs.
+func jupyterPath(cfg Config) []string {
+	var path []string
+	for _, kv := range cfg.Env {
+		if v, ok := strings.CutPrefix(kv, "JUPYTER_PATH="); ok {
+			path = filepath.SplitList(v)
+		}
+	}
+	venv := filepath.Dir(filepath.Dir(cfg.Python))
+	return append(path, filepath.Join(venv, "share/jupyter"), "/usr/local/share/jupyter", "/usr/share/jupyter")
 }
 
 // Close ends the kernels and everything the agent started.

@@ -89,7 +89,7 @@ func start(t testing.TB, args ...string) *agent {
 }
 
 // startPython starts an agent with a Python kernel host, or skips the test.
-func startPython(t testing.TB) *agent {
+func startPython(t testing.TB, args ...string) *agent {
 	t.Helper()
 	const variable = "PANDASTACK_TEST_PYTHON"
 	python := os.Getenv(variable)
@@ -103,7 +103,7 @@ func startPython(t testing.TB) *agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return start(t, "--python", python, "--python-path", hosts)
+	return start(t, append(args, "--python", python, "--python-path", hosts)...)
 }
 
 func deadline(t testing.TB) context.Context {

@@ -57,7 +57,7 @@ func TestKernelRequestsThatAreRefused(t *testing.T) {
 	}{
 		{guestproto.KernelRequest{ID: "k", Language: "python"}, guestproto.CodeExists},
 		{guestproto.KernelRequest{Language: "python"}, guestproto.CodeInvalid},
-		{guestproto.KernelRequest{ID: "b", Language: "bash"}, guestproto.CodeUnsupported},
+		{guestproto.KernelRequest{ID: "b", Language: "cobol"}, guestproto.CodeUnsupported},
 		{guestproto.KernelRequest{ID: "c", Language: "python", Cwd: "/nowhere"}, guestproto.CodeNotFound},
 	} {
 		_, err := a.CreateKernel(deadline(t), test.req)

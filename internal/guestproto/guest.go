@@ -169,8 +169,8 @@ type WarmRequest struct {
 	Cells   []string `json:"cells,omitempty"`
 }
 
-// KernelRequest asks for a kernel. Language is "python"; an empty Cwd is
-// /workspace. Kind is "" for the language's default host.
+// KernelRequest asks for a kernel. Kind is the name of a kernelspec, or "" for the
+// Language's own; both "" are Python. An empty Cwd is /workspace.
 type KernelRequest struct {
 	ID       string            `json:"id"`
 	Name     string            `json:"name,omitempty"` // a label, for people
@@ -192,6 +192,7 @@ type Kernel struct {
 	ID             string    `json:"id"`
 	Name           string    `json:"name,omitempty"`
 	Language       string    `json:"language"`
+	Kind           string    `json:"kind,omitempty"` // its kernelspec's name, if it has one
 	Cwd            string    `json:"cwd"`
 	State          string    `json:"state"`
 	PID            int       `json:"pid"`

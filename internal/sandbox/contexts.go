@@ -12,9 +12,6 @@ import (
 
 // CreateContext starts a kernel and returns when it answers.
 func (s *Service) CreateContext(ctx context.Context, id string, req api.CreateContext) (api.Context, error) {
-	if req.Language == "" {
-		req.Language = "python"
-	}
 	if err := checkEnv(req.Env); err != nil {
 		return api.Context{}, err
 	}
@@ -24,7 +21,7 @@ func (s *Service) CreateContext(ctx context.Context, id string, req api.CreateCo
 	var kernel guestproto.Kernel
 	err := s.call(ctx, id, aboutNewContext, func(ctx context.Context, l *live, g guestproto.Guest) (err error) {
 		kernel, err = g.CreateKernel(ctx, guestproto.KernelRequest{
-			ID: ids.New(), Name: req.Name, Language: req.Language, Cwd: req.Cwd, Env: merged(l.env, req.Env),
+			ID: ids.New(), Name: req.Name, Language: req.Language, Kind: req.Kernel, Cwd: req.Cwd, Env: merged(l.env, req.Env),
 		})
 		return err
 	})
@@ -93,7 +90,7 @@ func (s *Service) RestartContext(ctx context.Context, id, contextID string) (api
 
 func contextOf(id string, k guestproto.Kernel) api.Context {
 	return api.Context{
-		ID: k.ID, SandboxID: id, Name: shorten(k.Name, 128), Waiting: k.Waiting, Language: k.Language, Cwd: k.Cwd, Status: k.State,
+		ID: k.ID, SandboxID: id, Name: shorten(k.Name, 128), Waiting: k.Waiting, Language: k.Language, Kernel: shorten(k.Kind, 128), Cwd: k.Cwd, Status: k.State,
 		ExecutionCount: k.ExecutionCount, Restarts: k.Restarts, CreatedAt: k.CreatedAt,
 	}
 }

@@ -421,10 +421,11 @@ type guest struct {
 
 func (g *guest) CreateKernel(_ context.Context, req guestproto.KernelRequest) (guestproto.Kernel, error) {
 	g.kernel = req
-	if req.Language != "python" {
+	language := cmp.Or(req.Language, "python")
+	if language != "python" {
 		return guestproto.Kernel{}, &guestproto.Error{Code: guestproto.CodeUnsupported, Message: "no kernel for " + req.Language}
 	}
-	return guestproto.Kernel{ID: req.ID, Language: req.Language, State: guestproto.KernelIdle}, nil
+	return guestproto.Kernel{ID: req.ID, Language: language, State: guestproto.KernelIdle}, nil
 }
 
 func (g *guest) Warm(context.Context, guestproto.WarmRequest) error { return nil }

@@ -128,7 +128,7 @@ func (k *kernel) reseed(ctx context.Context, seed []byte) error {
 	k.mu.Lock()
 	p, busy, id := k.proc, k.running != nil, k.id
 	k.mu.Unlock()
-	if p == nil {
+	if p == nil || k.spec != nil { // only our own kernel can be asked to
 		return nil
 	}
 	own := sha256.Sum256(append([]byte(id+"\x00"), seed...))

@@ -50,11 +50,15 @@ func (c *children) endLocked(pid int, e exit) bool {
 
 // Orphan tells the manager that the reaper collected a process.
 func (m *Manager) Orphan(pid int, status unix.WaitStatus) {
+	m.children.mu.Lock()
+	defer m.children.mu.Unlock()
+	m.children.endLocked(pid, exitOf(status))
+}
+
+func exitOf(status unix.WaitStatus) exit {
 	e := exit{Code: status.ExitStatus()}
 	if status.Signaled() {
 		e.Signal = signalName(int(status.Signal()))
 	}
-	m.children.mu.Lock()
-	defer m.children.mu.Unlock()
-	m.children.endLocked(pid, e)
+	return e
 }

@@ -87,14 +87,14 @@ type executeRequest struct {
 	StoreHistory bool     `json:"store_history"`
 	Expressions  struct{} `json:"user_expressions"`
 	AllowStdin   bool     `json:"allow_stdin"`
-	StopOnError  bool     `json:"stop_on_error"`
+	StopOnError  bool     `json:"stop_on_error"` // false: the queue is here
 	// Lean asks for nothing but what the cell shows and its reply: each message
 	// costs an emulated CPU as much as a tenth of a small cell.
 	Lean bool `json:"lean"`
 }
 
 func (x *execution) request() executeRequest {
-	return executeRequest{Code: x.req.Code, Silent: x.req.Silent, StoreHistory: !x.req.Silent, AllowStdin: x.req.AllowStdin, StopOnError: true, Lean: true}
+	return executeRequest{Code: x.req.Code, Silent: x.req.Silent, StoreHistory: !x.req.Silent, AllowStdin: x.req.AllowStdin, Lean: true}
 }
 
 // takeLocked adds one of the kernel's messages and reports whether it was the last.

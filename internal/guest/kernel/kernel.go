@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"pandastack/internal/guest/cgroup"
 	"pandastack/internal/guest/session"
 	"pandastack/internal/guestproto"
@@ -25,6 +23,7 @@ const (
 type kernel struct {
 	m         *Manager
 	createdAt time.Time
+	spec      *spec // of another kernel than our own; nil for that
 
 	startMu sync.Mutex // held while a process is made
 
@@ -49,8 +48,11 @@ func (k *kernel) describe() guestproto.Kernel {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	d := guestproto.Kernel{
-		ID: k.id, Name: k.name, Language: "python", Cwd: k.cwd, State: guestproto.KernelDead,
+		ID: k.id, Name: k.name, Language: ownLanguage, Cwd: k.cwd, State: guestproto.KernelDead,
 		ExecutionCount: k.count, CreatedAt: k.createdAt, Restarts: k.restarts, Waiting: len(k.queue),
+	}
+	if k.spec != nil {
+		d.Language, d.Kind = k.spec.Language, k.spec.name
 	}
 	if k.proc != nil {
 		d.PID, d.State = k.proc.pid, guestproto.KernelIdle
@@ -188,7 +190,12 @@ func (k *kernel) ensure() (*process, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	p, err := k.m.fork(ctx, id, cwd, env)
+	var err error
+	if k.spec != nil {
+		p, err = k.m.launch(ctx, k.spec, cwd, env)
+	} else {
+		p, err = k.m.fork(ctx, id, cwd, env)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +231,7 @@ func (k *kernel) watch(p *process) {
 	awaitExit(p, exitNotice)
 	k.kill(p) // what it started, and itself if it only closed its socket
 	awaitExit(p, killLimit)
-	_ = p.conn.Close()
+	_ = p.wire.close()
 	memory := p.group.Memory()
 	if err := p.group.Remove(); err != nil {
 		k.m.log.Warn("remove kernel's group", "kernel", k.id, "error", err)
@@ -337,14 +344,16 @@ func (k *kernel) killFor(x *execution, p *process) {
 	}
 }
 
+func (k *kernel) kill(p *process) { k.m.kill(p) }
+
 // kill ends p and everything it started.
-func (k *kernel) kill(p *process) {
+func (m *Manager) kill(p *process) {
 	if p.group != nil {
 		_ = p.group.Kill()
 		return
 	}
 	if err := session.Kill(p.pid); err != nil {
-		k.m.log.Warn("kill kernel", "kernel", k.id, "error", err)
+		m.log.Warn("kill kernel", "pid", p.pid, "error", err)
 	}
 }
 
@@ -367,7 +376,7 @@ func (k *kernel) interruptLocked(x *execution) {
 	if p == nil {
 		return
 	}
-	_ = session.Signal(p.pid, unix.SIGINT)
+	p.interrupt()
 	if time.Since(x.started) > startNotice {
 		return
 	}
@@ -375,7 +384,7 @@ func (k *kernel) interruptLocked(x *execution) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		if k.running == x && k.proc == p {
-			_ = session.Signal(p.pid, unix.SIGINT)
+			p.interrupt()
 		}
 	})
 }

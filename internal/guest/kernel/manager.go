@@ -5,6 +5,7 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -34,10 +35,15 @@ type Config struct {
 	Groups  *cgroup.Tree
 	// Adjust is called with each new host process, to make it a better victim
 	// for the out-of-memory killer than the agent. It may be nil.
-	Adjust   func(pid int)
-	SpillDir string // where executions keep what does not fit into memory; "" is below the system's
-	LogLimit int64  // bytes of one execution's file; 0 is DefaultLogLimit
-	Log      *slog.Logger
+	Adjust func(pid int)
+	// Other kernels than our own have specs in the kernels folders below
+	// JupyterPath, and start with Env; "python" in a spec means Python.
+	JupyterPath []string
+	Python      string
+	Env         []string
+	SpillDir    string // where executions keep what does not fit into memory; "" is below the system's
+	LogLimit    int64  // bytes of one execution's file; 0 is DefaultLogLimit
+	Log         *slog.Logger
 }
 
 // Manager owns the kernels. Its methods may be called concurrently.
@@ -48,7 +54,7 @@ type Manager struct {
 
 	hostMu sync.Mutex // held while a host is started
 	host   *zygote
-	forks  int // names the groups
+	groups int // names them
 
 	warmMu sync.Mutex // one Warm at a time
 
@@ -114,11 +120,7 @@ func (m *Manager) fork(ctx context.Context, id, cwd string, env map[string]strin
 	if err != nil {
 		return nil, err
 	}
-	m.hostMu.Lock()
-	m.forks++
-	name := fmt.Sprintf("kernel-%d", m.forks)
-	m.hostMu.Unlock()
-	if p.group, err = m.cfg.Groups.New(name); err == nil {
+	if p.group, err = m.newGroup(); err == nil {
 		err = p.group.Add(p.pid)
 	}
 	if err != nil {
@@ -129,18 +131,27 @@ func (m *Manager) fork(ctx context.Context, id, cwd string, env map[string]strin
 	if err := m.awaitReady(ctx, p); err != nil {
 		_ = unix.Kill(p.pid, unix.SIGKILL)
 		awaitExit(p, killLimit)
-		_ = p.conn.Close()
+		_ = p.wire.close()
 		_ = p.group.Remove()
 		return nil, err
 	}
 	return p, nil
 }
 
+// newGroup makes the group of one more kernel process.
+func (m *Manager) newGroup() (*cgroup.Group, error) {
+	m.hostMu.Lock()
+	m.groups++
+	name := fmt.Sprintf("kernel-%d", m.groups)
+	m.hostMu.Unlock()
+	return m.cfg.Groups.New(name)
+}
+
 func (m *Manager) awaitReady(ctx context.Context, p *process) error {
-	stop := context.AfterFunc(ctx, func() { _ = p.conn.SetReadDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { _ = p.wire.close() })
 	err := p.ready()
-	if !stop() && err == nil {
-		err = ctx.Err()
+	if !stop() {
+		err = errors.Join(ctx.Err(), err)
 	}
 	return err
 }
@@ -226,6 +237,10 @@ func (m *Manager) Create(ctx context.Context, req guestproto.KernelRequest) (gue
 	if err := m.check(&req); err != nil {
 		return guestproto.Kernel{}, err
 	}
+	sp, err := m.specOf(req)
+	if err != nil {
+		return guestproto.Kernel{}, err
+	}
 	m.mu.Lock()
 	if _, taken := m.kernels[req.ID]; taken || m.closed {
 		m.mu.Unlock()
@@ -236,11 +251,13 @@ func (m *Manager) Create(ctx context.Context, req guestproto.KernelRequest) (gue
 		return guestproto.Kernel{}, guestproto.Errorf(guestproto.CodeLimit, "%d kernels are there, as many as may be", maxKernels)
 	}
 	m.kernels[req.ID] = nil
-	spare := m.spare
-	m.spare = nil
+	var spare *kernel
+	if sp == nil {
+		spare, m.spare = m.spare, nil
+	}
 	m.mu.Unlock()
 
-	k, err := m.start(ctx, spare, req)
+	k, err := m.start(ctx, spare, sp, req)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil {
@@ -259,9 +276,6 @@ func (m *Manager) check(req *guestproto.KernelRequest) error {
 	if len(req.Name) > 128 {
 		return guestproto.Errorf(guestproto.CodeInvalid, "kernel name: want at most 128 bytes")
 	}
-	if req.Language != "python" || req.Kind != "" {
-		return guestproto.Errorf(guestproto.CodeUnsupported, "no kernel for language %.40q, kind %.40q", req.Language, req.Kind)
-	}
 	if req.Cwd == "" {
 		req.Cwd = m.cfg.Cwd
 	}
@@ -273,7 +287,7 @@ func (m *Manager) check(req *guestproto.KernelRequest) error {
 
 // start makes the spare, if there is a live one, or a new kernel into what req
 // asks for.
-func (m *Manager) start(ctx context.Context, spare *kernel, req guestproto.KernelRequest) (*kernel, error) {
+func (m *Manager) start(ctx context.Context, spare *kernel, sp *spec, req guestproto.KernelRequest) (*kernel, error) {
 	if spare != nil {
 		err := spare.claim(ctx, req)
 		if err == nil {
@@ -283,6 +297,7 @@ func (m *Manager) start(ctx context.Context, spare *kernel, req guestproto.Kerne
 		spare.remove()
 	}
 	k := m.newKernel(req.ID, req.Name, req.Cwd, req.Env)
+	k.spec = sp
 	if _, err := k.ensure(); err != nil {
 		k.remove()
 		return nil, err

@@ -1,12 +1,10 @@
 package kernel
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pandastack/internal/guest/cgroup"
+	"pandastack/internal/guest/session"
 )
 
 // exit is how a process ended.
@@ -23,14 +22,13 @@ type exit struct {
 	Signal string
 }
 
-// process is one running kernel host and our end of its message socket.
+// process is one running kernel and our end of its wire.
 type process struct {
-	pid   int
-	conn  *net.UnixConn
-	r     *bufio.Reader
-	group *cgroup.Group
+	pid       int
+	wire      wire
+	group     *cgroup.Group
+	byMessage bool // it is interrupted by a message, not by a signal
 
-	wmu    sync.Mutex // one frame at a time
 	nextID atomic.Int64
 
 	mu      sync.Mutex
@@ -44,11 +42,10 @@ type process struct {
 	over   chan struct{} // closed when nothing of it is left
 }
 
-func newProcess(conn *net.UnixConn, pid int) *process {
+func newProcess(wire wire, pid int) *process {
 	return &process{
 		pid:     pid,
-		conn:    conn,
-		r:       bufio.NewReaderSize(conn, 64<<10),
+		wire:    wire,
 		replies: map[string]chan message{},
 		exited:  make(chan struct{}),
 		gone:    make(chan struct{}),
@@ -64,16 +61,10 @@ func (p *process) send(kind string, content any, before func(id string)) error {
 		return err
 	}
 	id := strconv.FormatInt(p.nextID.Add(1), 10)
-	b, err := frame(message{Header: header{ID: id, Type: kind}, Content: raw})
-	if err != nil {
-		return err
-	}
 	if before != nil {
 		before(id)
 	}
-	p.wmu.Lock()
-	defer p.wmu.Unlock()
-	if _, err := p.conn.Write(b); err != nil {
+	if err := p.wire.send(message{Header: header{ID: id, Type: kind}, Content: raw}); err != nil {
 		return fmt.Errorf("kernel %d: %w", p.pid, err)
 	}
 	return nil
@@ -135,12 +126,11 @@ func replyError(m message) error {
 
 // ready waits for the host's first message.
 func (p *process) ready() error {
-	b, err := readFrame(p.r)
+	m, err := p.wire.receive()
 	if err != nil {
 		return fmt.Errorf("kernel %d did not start: %w", p.pid, err)
 	}
-	m, err := parseMessage(b)
-	if err == nil && m.Header.Type != "ready" {
+	if m.Header.Type != "ready" {
 		err = fmt.Errorf("kernel %d began with %.40q", p.pid, m.Header.Type)
 	}
 	return err
@@ -151,11 +141,7 @@ func (p *process) ready() error {
 func (p *process) read() {
 	defer close(p.gone)
 	for {
-		b, err := readFrame(p.r)
-		var m message
-		if err == nil {
-			m, err = parseMessage(b)
-		}
+		m, err := p.wire.receive()
 		if err != nil {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -181,6 +167,15 @@ func (p *process) deliver(m message) {
 	case owner != nil:
 		owner.message(p, m)
 	}
+}
+
+// interrupt does what Ctrl-C does. It does not wait.
+func (p *process) interrupt() {
+	if p.byMessage {
+		go func() { _ = p.send("interrupt_request", struct{}{}, nil) }() // closing the wire ends it
+		return
+	}
+	_ = session.Signal(p.pid, unix.SIGINT)
 }
 
 func (p *process) setOwner(k *kernel) {

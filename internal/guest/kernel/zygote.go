@@ -174,7 +174,7 @@ func (z *zygote) fork(ctx context.Context, c zygoteCall) (*process, error) {
 		_ = conn.Close()
 		return nil, err
 	}
-	p := newProcess(conn, a.PID)
+	p := newProcess(newFrames(conn), a.PID)
 	z.children.add(p)
 	return p, nil
 }

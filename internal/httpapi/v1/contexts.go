@@ -58,8 +58,5 @@ func (h *handlers) createContext(ctx context.Context, in *createContext) (*body[
 	if in.Body != nil {
 		req = *in.Body
 	}
-	if req.Language == "" {
-		req.Language = "python"
-	}
 	return answer(h.Sandboxes.CreateContext(ctx, string(in.ID), req))
 }

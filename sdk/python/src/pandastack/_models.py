@@ -129,6 +129,7 @@ class ContextInfo:
         restarts: How often its variables were lost.
         name: A label that was given to it.
         waiting: Cells that wait behind the running one.
+        kernel: The Jupyter kernelspec it runs; empty for PandaStack's own Python kernel.
     """
 
     id: str
@@ -141,6 +142,7 @@ class ContextInfo:
     created_at: str = ""
     name: str = ""
     waiting: int = 0
+    kernel: str = ""
 
 
 def context_info(data: object) -> ContextInfo:
@@ -157,6 +159,7 @@ def context_info(data: object) -> ContextInfo:
         created_at=fields.text("created_at", ""),
         name=fields.text("name", ""),
         waiting=fields.integer("waiting", 0),
+        kernel=fields.text("kernel", ""),
     )
 
 

@@ -202,6 +202,19 @@ def test_small_matters_of_files(sandbox: Sandbox) -> None:
     assert "empty" in found[1][2]
 
 
+def test_kernels_of_the_template(sandbox: Sandbox) -> None:
+    with sandbox.create_code_context("bash") as bash:
+        assert (bash.language, bash.kernel) == ("bash", "bash")
+        bash.run_code("x=41", check=True)
+        assert bash.run_code("echo $((x + 1))", check=True).stdout == "42\n"
+        failed = bash.run_code("sh -c 'exit 3'").error
+        assert failed is not None and failed.value == "3"
+    with sandbox.create_code_context(kernel="ipykernel") as ipykernel:
+        assert (ipykernel.language, ipykernel.kernel) == ("python", "ipykernel")
+        ipykernel.run_code("x = 41", check=True)
+        assert ipykernel.run_code("x + 1", check=True).text == "42"
+
+
 def test_unknown_things(sandbox: Sandbox) -> None:
     with pytest.raises(NotFoundError, match="template ls") as template:
         Sandbox.create(template="no-such-template")
@@ -212,6 +225,7 @@ def test_unknown_things(sandbox: Sandbox) -> None:
     with pytest.raises(BadRequestError) as language:
         sandbox.create_code_context(language="cobol")
     assert language.value.code == "context.unsupported_language"
+    assert 'bash (kernel "bash")' in str(language.value)
 
 
 def test_a_wrong_key(server: _discovery.Endpoint) -> None:

@@ -153,21 +153,26 @@ class Sandbox(Processes, Life, Forks):
 
     def create_code_context(
         self,
-        language: str = "python",
+        language: Optional[str] = None,
         cwd: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
         *,
+        kernel: Optional[str] = None,
         name: Optional[str] = None,
     ) -> CodeContext:
         """Starts a kernel and returns when it takes cells.
 
         Args:
-            language: One of the template's; ``python`` also goes by ``py`` and ``python3``.
+            language: One of the template's, such as ``bash``; ``python`` (also ``py`` and ``python3``)
+                unless `kernel` says otherwise.
             cwd: Folder to start in, ``/workspace`` by default.
             env: Environment besides the sandbox's.
+            kernel: A Jupyter kernelspec of the template, such as ``ipykernel``, instead of the
+                language's own kernel.
             name: A label, to know it by in lists.
         """
-        body = {"language": _wire.language(language), **_wire.sparse(cwd=cwd, env=dict(env or {}), name=name)}
+        spoken = _wire.language(language) if language else None
+        body = _wire.sparse(language=spoken, kernel=kernel, cwd=cwd, env=dict(env or {}), name=name)
         answer = self._transport.json(
             "POST", f"{self._path}/contexts", body=body, read_timeout=START_LIMIT
         )
