@@ -112,11 +112,10 @@ func (m *Manager) zygote() (*zygote, error) {
 
 // fork makes a process in a group of its own.
 func (m *Manager) fork(ctx context.Context, id, cwd string, env map[string]string) (*process, error) {
-	z, err := m.zygote()
-	if err != nil {
-		return nil, err
+	p, err := m.forkOnce(ctx, zygoteCall{ID: id, Cwd: cwd, Env: env})
+	if errors.Is(err, errHostEnded) { // it was killed, and the next one is another
+		p, err = m.forkOnce(ctx, zygoteCall{ID: id, Cwd: cwd, Env: env})
 	}
-	p, err := z.fork(ctx, zygoteCall{ID: id, Cwd: cwd, Env: env})
 	if err != nil {
 		return nil, err
 	}
@@ -136,6 +135,18 @@ func (m *Manager) fork(ctx context.Context, id, cwd string, env map[string]strin
 		return nil, err
 	}
 	return p, nil
+}
+
+func (m *Manager) forkOnce(ctx context.Context, call zygoteCall) (*process, error) {
+	z, err := m.zygote()
+	if err != nil {
+		return nil, err
+	}
+	p, err := z.fork(ctx, call)
+	if errors.Is(err, errHostEnded) {
+		z.stop() // returns when it was waited for
+	}
+	return p, err
 }
 
 // newGroup makes the group of one more kernel process.

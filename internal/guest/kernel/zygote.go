@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -122,6 +123,9 @@ func (a zygoteAnswer) exit() exit {
 	return e
 }
 
+// errHostEnded says that a call was not answered because there is nobody any more.
+var errHostEnded = errors.New("the kernel host ended")
+
 // call sends one call, with rights if not nil, and waits for its answer. A
 // caller that gives up ends the zygote: its answer would be the next one's.
 func (z *zygote) call(ctx context.Context, c zygoteCall, rights *os.File) (zygoteAnswer, error) {
@@ -132,12 +136,12 @@ func (z *zygote) call(ctx context.Context, c zygoteCall, rights *os.File) (zygot
 	z.callMu.Lock()
 	defer z.callMu.Unlock()
 	if err := z.write(b, rights); err != nil {
-		return zygoteAnswer{}, fmt.Errorf("kernel host: %w", err)
+		return zygoteAnswer{}, fmt.Errorf("%w: %w", errHostEnded, err)
 	}
 	select {
 	case a, open := <-z.answer:
 		if !open {
-			return a, fmt.Errorf("kernel host ended during %s", c.Op)
+			return a, fmt.Errorf("%w during %s", errHostEnded, c.Op)
 		}
 		if !a.OK {
 			return a, fmt.Errorf("kernel host: %s: %s", c.Op, a.Error)
