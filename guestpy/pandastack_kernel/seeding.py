@@ -39,7 +39,7 @@ class Seeding:
         if "ssl" in sys.modules:
             sys.modules["ssl"].RAND_add(fresh, len(fresh))
             done.append("ssl")
-        if "tempfile" in sys.modules:  # its names come from a generator of its own, made at first use
+        if "tempfile" in sys.modules:  # it names files by a generator of its own
             sys.modules["tempfile"]._name_sequence = None  # type: ignore[attr-defined]
             done.append("tempfile")
         return done
