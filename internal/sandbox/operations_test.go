@@ -142,7 +142,7 @@ func TestDamagedSaveIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, content := range map[string][]byte{"flipped": append([]byte("x"), whole[1:]...), "cut": whole[1:]} {
+	for what, content := range map[string][]byte{"flipped": append([]byte{whole[0] ^ 1}, whole[1:]...), "cut": whole[1:]} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}

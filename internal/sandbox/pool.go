@@ -21,7 +21,7 @@ type Pool struct {
 }
 
 const (
-	readyMB       = 64               // private memory of a ready machine with its shim
+	readyMB       = 72               // private memory of a ready machine with its shim
 	arrivalWindow = time.Minute      // over which the rate of creations is taken
 	arrivalMemory = 15 * time.Minute // after it without a creation none is kept ready, but of First
 	poolRetry     = 30 * time.Second // after a machine that could not be made ready

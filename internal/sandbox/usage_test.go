@@ -3,6 +3,7 @@ package sandbox
 import (
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"testing"
 
 	"pandastack/api"
@@ -18,6 +19,7 @@ func TestGuestUsageMakesSense(t *testing.T) {
 }
 
 func TestPrivateMemory(t *testing.T) {
+	debug.FreeOSMemory() // what other tests have left is not to go meanwhile
 	before, _, err := memoryOf(os.Getpid())
 	if err != nil || before == 0 {
 		t.Fatalf("%d, %v", before, err)
