@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -414,8 +415,8 @@ type guest struct {
 	write            func(io.Reader) (guestproto.FileInfo, error)
 	read             func(context.Context) (guestproto.FileInfo, io.ReadCloser, error)
 	statErr          error
-	busy             bool // its kernel
-	cpuPerSecond     float64
+	busy             atomic.Bool  // its kernel
+	cpuPermille      atomic.Int64 // of one CPU
 	born             time.Time
 }
 
@@ -432,7 +433,7 @@ func (g *guest) Warm(context.Context, guestproto.WarmRequest) error { return nil
 
 func (g *guest) Kernels(context.Context) ([]guestproto.Kernel, error) {
 	state := guestproto.KernelIdle
-	if g.busy {
+	if g.busy.Load() {
 		state = guestproto.KernelBusy
 	}
 	return []guestproto.Kernel{{ID: "k1", State: state}}, nil

@@ -87,7 +87,7 @@ func TestObserverHearsWhatHappens(t *testing.T) {
 }
 
 func (g *guest) Stats(context.Context) (guestproto.Stats, error) {
-	return guestproto.Stats{MemTotal: 2, MemAvailable: 1, CPUSeconds: g.cpuPerSecond * time.Since(g.born).Seconds()}, nil
+	return guestproto.Stats{MemTotal: 2, MemAvailable: 1, CPUSeconds: float64(g.cpuPermille.Load()) / 1000 * time.Since(g.born).Seconds()}, nil
 }
 
 func TestUsageOfARunningSandbox(t *testing.T) {

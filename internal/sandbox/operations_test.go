@@ -383,9 +383,9 @@ func TestWhatHappensAtTheEndOfItsTime(t *testing.T) {
 		slept := create(api.CreateSandbox{IdleTimeoutSeconds: 60, OnTimeout: panda.OnTimeoutHibernate})
 		ttl := create(api.CreateSandbox{TTLSeconds: 60, OnTimeout: panda.OnTimeoutHibernate})
 		busy := create(api.CreateSandbox{IdleTimeoutSeconds: 60})
-		n.machine(busy).guest.cpuPerSecond = 0.5
+		n.machine(busy).guest.cpuPermille.Store(500)
 		cell := create(api.CreateSandbox{IdleTimeoutSeconds: 60})
-		n.machine(cell).guest.busy = true
+		n.machine(cell).guest.busy.Store(true)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if _, err := n.svc.Get(t.Context(), killed); panda.CodeOf(err) != api.CodeSandboxNotFound {
@@ -404,8 +404,8 @@ func TestWhatHappensAtTheEndOfItsTime(t *testing.T) {
 		if got := n.get(ttl).Status; got != panda.Running {
 			t.Errorf("woken, a second before its time is over: %s", got)
 		}
-		n.machine(busy).guest.cpuPerSecond = 0
-		n.machine(cell).guest.busy = false
+		n.machine(busy).guest.cpuPermille.Store(0)
+		n.machine(cell).guest.busy.Store(false)
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
 		n.remove(slept, ttl)
@@ -421,7 +421,7 @@ func TestAFullNodeHibernatesWhatIsIdle(t *testing.T) {
 			c.HostMemory = func() (int64, error) { return available.Load(), nil }
 		})
 		oldest, cell, young := n.create().ID, n.create().ID, ""
-		n.machine(cell).guest.busy = true
+		n.machine(cell).guest.busy.Store(true)
 		time.Sleep(2 * time.Minute)
 		young = n.create().ID
 		fourth := n.create().ID
