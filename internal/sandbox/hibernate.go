@@ -170,16 +170,18 @@ func (s *Service) wakeSource(ctx context.Context, record panda.Sandbox, boot boo
 // awake makes the record say running, and frees the save.
 func (b *birth) awake(ctx context.Context, state shim.State, booted bool) error {
 	saved, was := b.record.Saved, b.record.Status
-	r := &b.record
-	r.Status, r.Saved, r.Failure, r.Isolation, r.Accelerator = panda.Running, "", "", isolation(state), state.Accel
-	if r.TTL != 0 && r.OnTimeout == panda.OnTimeoutHibernate {
-		r.TTLFrom = b.s.cfg.Now().UTC() // the time to live that made it hibernate
-	}
-	r.Start = b.clock.start()
+	start := b.clock.start()
 	if booted {
-		r.Start.Kind, r.Start.Lost = "booted", "memory"
+		start.Kind, start.Lost = "booted", "memory"
 	}
-	if err := b.s.change(ctx, b.l, func(next *panda.Sandbox) { *next = *r }, was); err != nil {
+	err := b.s.change(ctx, b.l, func(r *panda.Sandbox) {
+		r.Status, r.Saved, r.Failure, r.Start = panda.Running, "", "", start
+		r.Isolation, r.Accelerator = isolation(state), state.Accel
+		if r.TTL != 0 && r.OnTimeout == panda.OnTimeoutHibernate {
+			r.TTLFrom = b.s.cfg.Now().UTC() // the time to live that made it hibernate
+		}
+	}, was)
+	if err != nil {
 		return err
 	}
 	b.s.mu.Lock()
@@ -192,7 +194,7 @@ func (b *birth) awake(ctx context.Context, state shim.State, booted bool) error 
 	if err := os.RemoveAll(b.s.saveDir(saved)); err != nil {
 		b.s.cfg.Log.Warn("remove a save that is used up", logkey.Sandbox, b.l.id, logkey.Error, err)
 	}
-	b.s.cfg.Log.Info("sandbox woken", "start", r.Start.Kind, logkey.Sandbox, b.l.id, logkey.MS, r.Start.TotalMS)
+	b.s.cfg.Log.Info("sandbox woken", "start", start.Kind, logkey.Sandbox, b.l.id, logkey.MS, start.TotalMS)
 	return nil
 }
 
