@@ -17,7 +17,7 @@ ROWS = (
     "burst16_create_to_first_cell_ms_p99",
     "sustained_creates_s",
 )
-WARM_UP, COUNT = 5, 200
+WARM_UP, COUNT = 5, 100
 BURSTS, BURST = 3, 16
 CLIENTS, SUSTAINED_SECONDS = 4, 60.0
 FULL_LIMIT = 120.0
