@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 from pandastack import Client, Sandbox
 from report import Report, Samples
 
@@ -50,8 +51,8 @@ def wait_until_full(client: Client) -> None:
     """Returns when as many machines wait as should."""
     until = time.monotonic() + FULL_LIMIT
     while time.monotonic() < until:
-        health = client.health()
-        if health.ready_wanted > 0 and health.ready >= health.ready_wanted:
+        health = httpx.get(f"{client.api_url}/v1/health", timeout=60).json()
+        if 0 < health["ready_wanted"] <= health["ready"]:
             return
         time.sleep(0.02)
     raise RuntimeError("the pool did not become full")
