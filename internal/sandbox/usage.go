@@ -13,6 +13,7 @@ import (
 
 	"pandastack/api"
 	"pandastack/internal/guestproto"
+	"pandastack/internal/kit/clone"
 	"pandastack/internal/panda"
 	"pandastack/internal/shim"
 )
@@ -103,12 +104,11 @@ func guestUsage(s guestproto.Stats) *api.GuestUsage {
 
 // allocated is what a sparse file takes on disk; 0 where there is none.
 func allocated(path string) (int64, error) {
-	var info syscall.Stat_t
-	err := syscall.Lstat(path, &info)
+	n, err := clone.Allocated(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
-	return info.Blocks * 512, err
+	return n, err
 }
 
 // memoryOf gives the memory that only this process has: its anonymous pages, also

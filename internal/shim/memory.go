@@ -180,9 +180,11 @@ func (p *process) changed(context.Context, struct{}) (total int64, err error) {
 
 // candidates lists the pages that may differ, and opens where to read them.
 func (p *process) candidates(m *memory) (pages []int64, err error) {
+	add := func(number int64) error { pages = append(pages, number); return nil }
 	if p.memory != nil { // shared with a machine that booted, on no other memory
 		m.from = p.memory
-		return pages, memimage.DataPages(p.memory, func(n int64) error { pages = append(pages, n); return nil })
+		err = memimage.DataPages(p.memory, add)
+		return pages, err
 	}
 	mapping, err := p.machine.Memory()
 	if err != nil {
@@ -194,7 +196,8 @@ func (p *process) candidates(m *memory) (pages []int64, err error) {
 	}
 	m.from, m.closer = &at{f, int64(mapping.Start)}, append(m.closer, f)
 	// The layers were written into the machine, so their pages are among its own.
-	return pages, memimage.OwnPages(mapping.PID, mapping.Start, mapping.Len, func(n int64) error { pages = append(pages, n); return nil })
+	err = memimage.OwnPages(mapping.PID, mapping.Start, mapping.Len, add)
+	return pages, err
 }
 
 // runPages is how many pages are read at once.
