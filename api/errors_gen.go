@@ -38,6 +38,8 @@ const (
 	CodeContextLimit = "context.limit"
 	// The context runs a cell and answers no questions.
 	CodeContextBusy = "context.busy"
+	// The context's kernel refused the question.
+	CodeContextNoAnswer = "context.no_answer"
 	// As many cells wait in the sandbox as may (1024, with 64 MiB of code).
 	CodeContextQueueFull = "context.queue_full"
 	// The template has no such language or kernel, or it does not start.
@@ -122,6 +124,7 @@ func Codes() []Code {
 		{CodeContextNotFound, 404, "Create one with POST …/contexts; its id is in the answer.", "No context of this sandbox has this id."},
 		{CodeContextLimit, 409, "Delete contexts that are not needed, or create another sandbox.", "The sandbox has as many contexts as it may have (32)."},
 		{CodeContextBusy, 409, "Wait until the context's status is 'idle', or interrupt it.", "The context runs a cell and answers no questions."},
+		{CodeContextNoAnswer, 422, "The message has the kernel's own words; the context goes on. Kernels need not know every question.", "The context's kernel refused the question."},
 		{CodeContextQueueFull, 429, "Wait for cells to end, or cancel some with POST …/cancel.", "As many cells wait in the sandbox as may (1024, with 64 MiB of code)."},
 		{CodeContextUnsupportedLanguage, 422, "The message lists what the template has; contexts need one with Python, such as code-interpreter: in others, such as base, use exec and files.", "The template has no such language or kernel, or it does not start."},
 		{CodeExecutionNotFound, 404, "A sandbox keeps the latest 256 executions.", "No execution has this id, or it is too old."},

@@ -1,4 +1,9 @@
-"""Completion, inspection, history: questions about a session."""
+"""Completion, inspection, history: questions about a session.
+
+Finding an answer runs code of the user (properties, `__getattr__`) and tokenizers
+that odd code breaks. Where it fails there is nothing to say, which is no error: each
+question has its answer without content.
+"""
 
 from __future__ import annotations
 
@@ -28,32 +33,52 @@ def complete(shell: ZMQInteractiveShell, content: Content) -> Content:
         }
         for c in found
     ]
+    if not found:
+        return no_completion(content)
     return {
         "status": "ok",
         "matches": [c.text for c in found],
-        "cursor_start": found[0].start if found else cursor,
-        "cursor_end": found[0].end if found else cursor,
+        "cursor_start": found[0].start,
+        "cursor_end": found[0].end,
         "metadata": {"_jupyter_types_experimental": types},
+    }
+
+
+def no_completion(content: Content) -> Content:
+    cursor = _cursor(content)
+    return {
+        "status": "ok",
+        "matches": [],
+        "cursor_start": cursor,
+        "cursor_end": cursor,
+        "metadata": {"_jupyter_types_experimental": []},
     }
 
 
 def inspect(shell: ZMQInteractiveShell, content: Content) -> Content:
     name = token_at_cursor(content["code"], _cursor(content))
-    reply: Content = {"status": "ok", "found": False, "data": {}, "metadata": {}}
     try:
         bundle = shell.object_inspect_mime(
             name, detail_level=content.get("detail_level", 0)
         )
     except KeyError:
-        return reply
+        return no_inspection(content)
     if not shell.enable_html_pager:
         bundle.pop("text/html", None)
-    return {**reply, "found": True, "data": bundle}
+    return {"status": "ok", "found": True, "data": bundle, "metadata": {}}
+
+
+def no_inspection(_: Content) -> Content:
+    return {"status": "ok", "found": False, "data": {}, "metadata": {}}
 
 
 def is_complete(shell: ZMQInteractiveShell, content: Content) -> Content:
     status, indent = shell.check_complete(content["code"])
     return {"status": status, **({"indent": indent} if status == "incomplete" else {})}
+
+
+def unknown_whether_complete(_: Content) -> Content:
+    return {"status": "unknown"}
 
 
 def history(shell: ZMQInteractiveShell, content: Content) -> Content:

@@ -62,9 +62,15 @@ class Kernel:
         self._handlers = {
             "execute_request": self._execute,
             "kernel_info_request": lambda _: kernel_info(),
-            "complete_request": self._question(introspection.complete),
-            "inspect_request": self._question(introspection.inspect),
-            "is_complete_request": lambda c: introspection.is_complete(shell, c),
+            "complete_request": self._question(
+                introspection.complete, introspection.no_completion
+            ),
+            "inspect_request": self._question(
+                introspection.inspect, introspection.no_inspection
+            ),
+            "is_complete_request": self._question(
+                introspection.is_complete, introspection.unknown_whether_complete
+            ),
             "history_request": lambda c: introspection.history(shell, c),
             "comm_info_request": lambda c: comms.info(
                 self.comm_manager, c.get("target_name")
@@ -172,13 +178,19 @@ class Kernel:
             self.shell.showtraceback()
 
     def _question(
-        self, answer: Callable[[ZMQInteractiveShell, Content], Content]
+        self,
+        answer: Callable[[ZMQInteractiveShell, Content], Content],
+        nothing: Callable[[Content], Content],
     ) -> Any:
         """A handler for questions whose answer may run user code."""
 
         def handle(content: Content) -> Content:
-            with self._interrupts.allowed():
-                return answer(self.shell, content)
+            try:
+                with self._interrupts.allowed():
+                    return answer(self.shell, content)
+            except BaseException:  # also SystemExit: it is a property's, not a cell's
+                self.log(traceback.format_exc())
+                return nothing(content)
 
         return handle
 

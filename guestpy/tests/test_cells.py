@@ -270,6 +270,37 @@ def test_introspection(kernel: KernelClient) -> None:
     assert kernel.ask("nonsense_request", {})["status"] == "error"
 
 
+def test_questions_that_break_the_answering_have_no_answer(
+    kernel: KernelClient,
+) -> None:
+    kernel.run(
+        "class Evil:\n"
+        "    def __getattr__(self, name): raise SystemExit(3)\n"
+        "    def __dir__(self): raise KeyboardInterrupt\n"
+        "    def _repr_mimebundle_(self, **_): raise MemoryError\n"
+        "evil = Evil()"
+    )
+    for code in (
+        "evil.",
+        "evil.a",
+        "evil",
+        "evil[",
+        "\r\u00a4\u00a6",
+        "\r\u00e9",
+        "\0",
+        "\ud800",
+        "'" * 3 + "\\",
+        "(" * 500,
+        "\f\t\v x",
+    ):
+        at = {"code": code, "cursor_pos": len(code)}
+        assert kernel.ask("complete_request", at)["status"] == "ok", code
+        assert kernel.ask("inspect_request", at)["status"] == "ok", code
+        reply = kernel.ask("is_complete_request", at)
+        assert reply["status"] in {"complete", "incomplete", "invalid", "unknown"}, code
+    assert kernel.run("1 + 1").text == "2"
+
+
 def test_functions_of_main_can_be_pickled(kernel: KernelClient) -> None:
     kernel.run("def f(): return 7\nclass C: pass\nimport pickle, __main__")
     assert kernel.run("pickle.loads(pickle.dumps(f))()").text == "7"

@@ -473,6 +473,7 @@ const (
 	CodeLimit       = "limit"       // 409: as many as there may be
 	CodeBusy        = "busy"        // 409: a cell runs
 	CodeConflict    = "conflict"    // 409: not in this state
+	CodeRefused     = "refused"     // 422: by the kernel
 	CodeInternal    = "internal"    // 500
 	// CodeBroken is not the agent's: the stream to it broke during the call.
 	CodeBroken = "broken" // 502

@@ -67,6 +67,7 @@ var codeStatus = map[string]int{
 	CodeUnsupported: http.StatusNotImplemented,
 	CodeLimit:       http.StatusConflict,
 	CodeBusy:        http.StatusConflict,
+	CodeRefused:     http.StatusUnprocessableEntity,
 	CodeConflict:    http.StatusConflict,
 	CodeInternal:    http.StatusInternalServerError,
 	CodeBroken:      http.StatusBadGateway,

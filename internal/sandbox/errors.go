@@ -64,6 +64,8 @@ func codeOf(about subject, code string) string {
 		return api.CodeContextQueueFull
 	case guestproto.CodeBusy:
 		return api.CodeContextBusy
+	case guestproto.CodeRefused:
+		return api.CodeContextNoAnswer
 	case guestproto.CodeConflict:
 		return api.CodeExecutionNoInput
 	case guestproto.CodeExists:

@@ -245,5 +245,8 @@ func (m *Manager) Ask(ctx context.Context, id, kind string, content json.RawMess
 	if err != nil {
 		return nil, err
 	}
-	return reply.Content, replyError(reply)
+	if err := replyError(reply); err != nil { // a kernel's own fault, and no secret of the agent's
+		return nil, guestproto.Errorf(guestproto.CodeRefused, "the kernel has no answer: %.200s", err)
+	}
+	return reply.Content, nil
 }
