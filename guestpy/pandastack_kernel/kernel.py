@@ -25,7 +25,7 @@ from .interrupts import Interrupts
 from .loops import CellLoop
 from .outbox import Outbox
 from .seeding import Seeding
-from .shell import ZMQInteractiveShell, print_instead
+from .shell import ZMQInteractiveShell, forget_session, print_instead
 from .stdin import Stdin, nobody
 from .streams import OutStream
 
@@ -266,6 +266,9 @@ class Kernel:
             os.environ.update(content.get("env") or {})
             if cwd := content.get("cwd"):
                 os.chdir(cwd)
+            return {"status": "ok"}
+        if op == "forget":  # what a rehearsal left: the next cell is the first
+            forget_session(self.shell)
             return {"status": "ok"}
         raise LookupError(f"unknown control op {op!r}")
 

@@ -59,6 +59,19 @@ func TestStartedCellRunsWithoutItsCaller(t *testing.T) {
 	wantCode(t, a.CancelExecution(deadline(t), "none"), guestproto.CodeNotFound)
 }
 
+func TestForgottenCell(t *testing.T) {
+	a := startPython(t)
+	a.kernel(t, "k")
+	if c := a.run(t, "k", guestproto.ExecuteRequest{ID: "x", Code: "40 + 2", Forget: true}); c.Result != `"42"` {
+		t.Fatalf("got %+v", c)
+	}
+	_, err := a.Execution(deadline(t), "x")
+	wantCode(t, err, guestproto.CodeNotFound)
+	if list, err := a.Executions(deadline(t), ""); err != nil || len(list) != 0 {
+		t.Fatalf("got %+v, %v", list, err)
+	}
+}
+
 func TestQueueIsVisibleAndCancelled(t *testing.T) {
 	a := startPython(t)
 	a.kernel(t, "k")

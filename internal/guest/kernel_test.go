@@ -82,9 +82,15 @@ func TestWarmKernelIsClaimedAndConfigured(t *testing.T) {
 	if _, err := a.CreateKernel(deadline(t), kernel); err != nil {
 		t.Fatal(err)
 	}
+	a.kernel(t, "fresh")
+	const session = "sorted(globals()), len(In), Out, get_ipython().history_manager.get_tail(5)"
+	used, fresh := a.code(t, "k", session), a.code(t, "fresh", session)
+	if used.Result != fresh.Result || used.Result == "" || used.Done.ExecutionCount != 1 {
+		t.Errorf("the rehearsal left something: %s %d; a kernel without one has %s", used.Result, used.Done.ExecutionCount, fresh.Result)
+	}
 	c := a.code(t, "k", "import os, sys; print(os.getcwd(), os.environ['COLOUR'], 'numpy' in sys.modules, end='')")
-	if want := cwd + " green True"; c.Stdout != want || c.Done.ExecutionCount != 1 {
-		t.Fatalf("got %q, %+v; want %q as the first cell", c.Stdout, c.Done, want)
+	if want := cwd + " green True"; c.Stdout != want {
+		t.Fatalf("got %q, %+v; want %q", c.Stdout, c.Done, want)
 	}
 	if h, err := a.Hello(deadline(t)); err != nil || h.WarmKernel {
 		t.Fatalf("the spare was claimed: got %+v, %v", h, err)
@@ -346,6 +352,29 @@ func TestResumeReseedsKernels(t *testing.T) {
 	wantCode(t, err, guestproto.CodeInvalid)
 	if c := a.code(t, "k", "6"); c.Result != `"6"` {
 		t.Fatalf("got %+v", c)
+	}
+}
+
+func TestResumeReseedsTheSpareBeforeItsFirstCell(t *testing.T) {
+	a := startPython(t)
+	if err := a.Warm(deadline(t), guestproto.WarmRequest{Imports: []string{"random", "numpy.random"}}); err != nil {
+		t.Fatal(err)
+	}
+	const state = "import random, numpy; (random.getstate()[1][:3], numpy.random.get_state()[1][:3].tolist())"
+	draw := func(kernel string) string {
+		if _, err := a.Resume(deadline(t), guestproto.ResumeRequest{Reseed: true, Seed: make([]byte, 32)}); err != nil {
+			t.Fatal(err)
+		}
+		return a.code(t, kernel, state).Result
+	}
+	if _, err := a.Resume(deadline(t), guestproto.ResumeRequest{Reseed: true, Seed: make([]byte, 32)}); err != nil {
+		t.Fatal(err)
+	}
+	a.kernel(t, "k")
+	first := a.code(t, "k", state).Result
+	second := draw("k")
+	if first == second || !strings.HasPrefix(first, `"((`) {
+		t.Errorf("%s and then %s", first, second)
 	}
 }
 

@@ -217,6 +217,8 @@ type ExecuteRequest struct {
 	// StopOnError: if this cell fails, those that wait with the same Batch are aborted.
 	StopOnError bool   `json:"stop_on_error,omitempty"`
 	Batch       string `json:"batch,omitempty"`
+	// Forget: nothing of the cell can be asked for once it has ended.
+	Forget bool `json:"forget,omitempty"`
 }
 
 // States of an execution that has not ended; afterwards its status is Done's.

@@ -85,7 +85,7 @@ func rehearse(ctx context.Context, machine shim.Machine) error {
 		return err
 	}
 	for range 2 {
-		err = guest.Execute(ctx, id, guestproto.ExecuteRequest{ID: ids.New(), Code: "1 + 1"}, func(guestproto.Event) error { return nil })
+		err = guest.Execute(ctx, id, guestproto.ExecuteRequest{ID: ids.New(), Code: "1 + 1", Forget: true}, func(guestproto.Event) error { return nil })
 		if err != nil {
 			return err
 		}

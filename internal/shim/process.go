@@ -188,6 +188,7 @@ func (p *process) tryStart(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("the agent did not answer: %w", err)
 	}
+	noteResumed(m, p.spec.Resume, report)
 	if hello.Lane {
 		guest.UseLane(m.Events())
 	}

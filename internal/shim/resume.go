@@ -2,9 +2,11 @@ package shim
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"pandastack/internal/guestproto"
+	"pandastack/internal/vmm"
 )
 
 const (
@@ -19,10 +21,11 @@ const (
 // took long it is told once more.
 func resume(ctx context.Context, g guestproto.Guest, req guestproto.ResumeRequest) (guestproto.ResumeReport, error) {
 	var report guestproto.ResumeReport
+	again := req
 	for try := range clockTries {
 		sent := time.Now()
-		req.WallClockNS = sent.UnixNano()
-		r, err := g.Resume(ctx, req)
+		again.WallClockNS = sent.UnixNano()
+		r, err := g.Resume(ctx, again)
 		if err != nil {
 			return r, err
 		}
@@ -32,9 +35,15 @@ func resume(ctx context.Context, g guestproto.Guest, req guestproto.ResumeReques
 		if time.Since(sent)-worked(r) <= clockSlack {
 			break
 		}
-		req = guestproto.ResumeRequest{Clock: guestproto.ClockStep}
+		again = guestproto.ResumeRequest{Clock: guestproto.ClockStep}
 	}
 	return report, nil
+}
+
+// noteResumed tells in the machine's log what its agent did.
+func noteResumed(m vmm.Machine, req guestproto.ResumeRequest, report guestproto.ResumeReport) {
+	m.Note(fmt.Sprintf("time=%s level=INFO msg=resumed hostname=%s reseeded=%t ms=%.3f",
+		time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), req.Hostname, req.Reseed, report.Milliseconds()))
 }
 
 // worked is what the agent did once it had the message.

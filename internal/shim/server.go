@@ -176,12 +176,15 @@ func (p *process) goOn(ctx context.Context, req guestproto.ResumeRequest) (guest
 	if phase := p.snapshot().Phase; phase != PhaseStopped && phase != PhaseRunning {
 		return guestproto.ResumeReport{}, errNoMachine
 	}
-	p.setNice(p.machine.PID(), 0)
 	if err := p.machine.Cont(ctx); err != nil {
 		return guestproto.ResumeReport{}, err
 	}
 	p.setPhase(PhaseStopped, PhaseRunning)
+	p.setNice(p.machine.PID(), 0) // while the guest takes the call
 	report, err := resume(ctx, p.guest, req)
+	if err == nil {
+		noteResumed(p.machine, req, report)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.state.Report, p.state.Resumed = report, time.Now()

@@ -96,6 +96,9 @@ type Machine interface {
 	SaveState(ctx context.Context, w *os.File) error
 	// Memory gives the guest memory's mapping in the VMM's address space.
 	Memory() (Mapping, error)
+	// Note adds a line to the console's log, where the guest's own would cost it
+	// milliseconds: its console is slow.
+	Note(line string)
 	// Kill ends the process at once. It is fine on one that ended.
 	Kill() error
 	// Done is closed when the process is gone and everything Start made is

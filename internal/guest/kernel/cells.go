@@ -2,8 +2,6 @@ package kernel
 
 import (
 	"context"
-	"crypto/sha256"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +19,9 @@ type (
 	reseedRequest struct {
 		Op   string `json:"op"`
 		Seed []byte `json:"seed"`
+	}
+	forgetRequest struct {
+		Op string `json:"op"`
 	}
 )
 
@@ -108,33 +109,4 @@ func (m *Manager) Delete(id string) error {
 		delete(m.kernels, id)
 	}
 	return nil
-}
-
-// Reseed gives every kernel fresh randomness of its own, derived from seed. A
-// kernel that runs a cell gets it when that ends.
-func (m *Manager) Reseed(ctx context.Context, seed []byte) error {
-	kernels, spare := m.all()
-	if spare != nil {
-		kernels = append(kernels, spare)
-	}
-	var failed error
-	for _, k := range kernels {
-		failed = errors.Join(failed, k.reseed(ctx, seed))
-	}
-	return failed
-}
-
-func (k *kernel) reseed(ctx context.Context, seed []byte) error {
-	k.mu.Lock()
-	p, busy, id := k.proc, k.running != nil, k.id
-	k.mu.Unlock()
-	if p == nil || k.spec != nil { // only our own kernel can be asked to
-		return nil
-	}
-	own := sha256.Sum256(append([]byte(id+"\x00"), seed...))
-	req := reseedRequest{Op: "reseed", Seed: own[:]}
-	if busy {
-		return p.send("control_request", req, nil)
-	}
-	return p.control(ctx, req)
 }

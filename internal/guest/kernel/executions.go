@@ -94,6 +94,11 @@ func (m *Manager) finished(x *execution) {
 		return
 	}
 	m.pending -= int64(x.size)
+	if x.req.Forget {
+		x.log.retire()
+		delete(m.cells, x.req.ID)
+		return
+	}
 	m.finishes = append(m.finishes, x.req.ID)
 	spilled := int64(0)
 	for n, id := range slices.Backward(m.finishes) {

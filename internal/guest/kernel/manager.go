@@ -212,11 +212,11 @@ func (m *Manager) makeSpare(ctx context.Context) error {
 	return nil
 }
 
-// exercise runs a cell that leaves no trace and touches what most cells do: a
-// restored machine meets every code path for the first time, which is slow.
+// exercise runs a cell of which the kernel then forgets all: a machine that is
+// restored, and a process that is forked, meet every code path and page for the first
+// time, which is slow.
 func (m *Manager) exercise(ctx context.Context, k *kernel) error {
-	const code = "get_ipython().display_formatter.format(1 + 1); print(end='')"
-	x := m.newCell(k, guestproto.ExecuteRequest{Code: code, Silent: true})
+	x := m.newCell(k, guestproto.ExecuteRequest{Code: "print(end=''); 1 + 1"})
 	if err := k.enqueue(x); err != nil {
 		return err
 	}
@@ -226,7 +226,14 @@ func (m *Manager) exercise(ctx context.Context, k *kernel) error {
 	if x.done.Status != guestproto.StatusOK {
 		return fmt.Errorf("spare kernel's first cell: %s", x.done.Status)
 	}
-	return nil
+	k.mu.Lock()
+	p := k.proc
+	k.latest = nil
+	k.mu.Unlock()
+	if p == nil {
+		return errGone
+	}
+	return p.control(ctx, forgetRequest{Op: "forget"})
 }
 
 // waiting is the warmed kernel that nobody has claimed yet.

@@ -74,39 +74,70 @@ var errGone = errors.New("kernel process ended")
 
 // control asks the host itself for something and waits for its answer.
 func (p *process) control(ctx context.Context, content any) error {
-	m, err := p.ask(ctx, "control", content)
+	a, err := p.begin("control", content)
 	if err != nil {
 		return err
 	}
-	return replyError(m)
+	return a.ok(ctx)
 }
 
 // ask sends a request that is no cell and waits for its reply.
 func (p *process) ask(ctx context.Context, kind string, content any) (message, error) {
-	answer := make(chan message, 1)
-	var id string
-	err := p.send(kind+"_request", content, func(sent string) {
-		id = sent
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.replies[id] = answer
-	})
-	defer func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.replies, id)
-	}()
+	a, err := p.begin(kind, content)
 	if err != nil {
 		return message{}, err
 	}
+	return a.wait(ctx)
+}
+
+// asked is a request under way that is no cell. Its owner calls wait or ok, once.
+type asked struct {
+	p     *process
+	id    string
+	reply chan message
+}
+
+// begin sends a request: what is sent after it is answered after it.
+func (p *process) begin(kind string, content any) (*asked, error) {
+	a := &asked{p: p, reply: make(chan message, 1)}
+	err := p.send(kind+"_request", content, func(id string) {
+		a.id = id
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.replies[id] = a.reply
+	})
+	if err != nil {
+		a.forget()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *asked) forget() {
+	a.p.mu.Lock()
+	defer a.p.mu.Unlock()
+	delete(a.p.replies, a.id)
+}
+
+func (a *asked) wait(ctx context.Context) (message, error) {
+	defer a.forget()
 	select {
-	case m := <-answer:
+	case m := <-a.reply:
 		return m, nil
-	case <-p.gone:
+	case <-a.p.gone:
 		return message{}, errGone
 	case <-ctx.Done():
-		return message{}, fmt.Errorf("kernel %d does not answer: %w", p.pid, ctx.Err())
+		return message{}, fmt.Errorf("kernel %d does not answer: %w", a.p.pid, ctx.Err())
 	}
+}
+
+// ok waits for a reply of which only its status counts.
+func (a *asked) ok(ctx context.Context) error {
+	m, err := a.wait(ctx)
+	if err != nil {
+		return err
+	}
+	return replyError(m)
 }
 
 func replyError(m message) error {

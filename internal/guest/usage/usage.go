@@ -3,6 +3,7 @@ package usage
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -22,28 +23,30 @@ const ticksPerSecond = 100
 type Meter struct {
 	mu         sync.Mutex
 	cpu, begin float64 // what the kernel had counted then, seconds
+	failed     error   // of the last Reset
 }
 
-// Reset begins anew.
-func (m *Meter) Reset() error {
-	var s guestproto.Stats
-	if err := read(&s, map[string]reader{"/proc/stat": cpu, "/proc/uptime": uptime}); err != nil {
-		return err
-	}
+// Reset begins anew. It returns at once, for whoever resumes a machine waits for
+// it; Stats wait until it is done.
+func (m *Meter) Reset() {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.cpu, m.begin = s.CPUSeconds, s.Uptime
-	return nil
+	go func() {
+		defer m.mu.Unlock()
+		var s guestproto.Stats
+		if m.failed = read(&s, map[string]reader{"/proc/stat": cpu, "/proc/uptime": uptime}); m.failed == nil {
+			m.cpu, m.begin = s.CPUSeconds, s.Uptime
+		}
+	}()
 }
 
 // Stats implements guestproto.Guest.
 func (m *Meter) Stats() (guestproto.Stats, error) {
-	s, err := total()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	s, err := total()
 	s.CPUSeconds -= m.cpu
 	s.Uptime -= m.begin
-	return s, err
+	return s, errors.Join(m.failed, err)
 }
 
 // total counts from the boot.

@@ -30,6 +30,7 @@ type machine struct {
 	mon     *monitor
 	agent   net.Conn
 	events  net.Conn
+	console *boundlog.Writer
 	done    chan struct{}
 	err     error // set before done is closed
 	release undo.Stack
@@ -98,6 +99,7 @@ func (m *machine) keepConsole(conn net.Conn, dir string) error {
 	if err != nil {
 		return err
 	}
+	m.console = log
 	m.release.Push(func(context.Context) error { return log.Close() })
 	m.drain(conn, log)
 	return nil
@@ -218,6 +220,7 @@ func (m *machine) wait() {
 func (m *machine) PID() int              { return m.cmd.Process.Pid }
 func (m *machine) Agent() net.Conn       { return m.agent }
 func (m *machine) Events() net.Conn      { return m.events }
+func (m *machine) Note(line string)      { _, _ = io.WriteString(m.console, line+"\n") }
 func (m *machine) Done() <-chan struct{} { return m.done }
 
 func (m *machine) Err() error {
