@@ -117,6 +117,7 @@ func readSpec(dir string) (Spec, error) {
 // start brings the machine up and tells whoever waits.
 func (p *process) start(ctx context.Context) {
 	defer close(p.ready)
+	p.setNice(os.Getpid(), p.spec.Nice)
 	tries := 1
 	if p.spec.State == "" {
 		tries = bootTries
@@ -175,7 +176,6 @@ func (p *process) tryStart(ctx context.Context) (err error) {
 	}
 	u.Push(func(context.Context) error { err := m.Kill(); <-m.Done(); return err })
 	steps.done("vmm")
-	p.setNice(m.PID(), p.spec.Nice)
 	if spec.State != nil {
 		if err := m.Cont(ctx); err != nil {
 			return err
@@ -281,7 +281,7 @@ func (p *process) machineSpec(ctx context.Context) (vmm.Spec, *inputs, error) {
 	spec := vmm.Spec{
 		ID: s.ID, Dir: s.Dir, Cmdline: WithTSC(s.Cmdline, s.TSCKHz), CPUs: s.CPUs, MemoryMB: s.MemoryMB,
 		Accelerator: caps.Accelerator, CPUModel: caps.CPUModel,
-		Jail: vmm.Jail(s.Jail),
+		Jail: vmm.Jail(s.Jail), Nice: s.Nice,
 	}
 	upperFlag := os.O_RDONLY
 	if s.Overlay == "" {
@@ -321,11 +321,11 @@ func (p *process) machineSpec(ctx context.Context) (vmm.Spec, *inputs, error) {
 }
 
 // setNice is of no consequence where it fails, which it does without privileges.
-func (p *process) setNice(vmm, nice int) {
+func (p *process) setNice(pid, nice int) {
 	if p.spec.Nice == 0 {
 		return
 	}
-	if err := errors.Join(priority.Set(os.Getpid(), nice), priority.Set(vmm, nice)); err != nil {
+	if err := priority.Set(pid, nice); err != nil {
 		p.log.Debug("set priority", logkey.Sandbox, p.spec.ID, logkey.Error, err)
 	}
 }

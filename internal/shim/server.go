@@ -176,11 +176,12 @@ func (p *process) goOn(ctx context.Context, req guestproto.ResumeRequest) (guest
 	if phase := p.snapshot().Phase; phase != PhaseStopped && phase != PhaseRunning {
 		return guestproto.ResumeReport{}, errNoMachine
 	}
+	p.setNice(os.Getpid(), 0)
+	p.setNice(p.machine.PID(), 0)
 	if err := p.machine.Cont(ctx); err != nil {
 		return guestproto.ResumeReport{}, err
 	}
 	p.setPhase(PhaseStopped, PhaseRunning)
-	p.setNice(p.machine.PID(), 0) // while the guest takes the call
 	report, err := resume(ctx, p.guest, req)
 	if err == nil {
 		noteResumed(p.machine, req, report)

@@ -39,8 +39,9 @@ type Capabilities struct {
 // Spec is one machine. Everything in it but Dir, Agent-side wiring and the
 // jail belongs to the ABI of the snapshots taken from it (see Key).
 type Spec struct {
-	ID  string
-	Dir string // private folder: console log, jail root mount point
+	ID   string
+	Dir  string // private folder: console log, jail root mount point
+	Nice int    // of the VMM from its first moment
 
 	Kernel, Initrd *os.File
 	Cmdline        string

@@ -19,6 +19,7 @@ import (
 	"pandastack/internal/kit/boundlog"
 	"pandastack/internal/kit/cgroup"
 	"pandastack/internal/kit/jail"
+	"pandastack/internal/kit/priority"
 	"pandastack/internal/kit/undo"
 	"pandastack/internal/vmm"
 )
@@ -149,6 +150,9 @@ func (m *machine) spawn(caps vmm.Capabilities, spec vmm.Spec, s sockets) error {
 		return fmt.Errorf("start %s: %w", caps.Binary, err)
 	}
 	m.cmd = cmd
+	if spec.Nice != 0 {
+		_ = priority.Set(m.PID(), spec.Nice) // it only is slow, or others are
+	}
 	if err := m.bound(spec); err != nil {
 		return errors.Join(fmt.Errorf("bound the VMM: %w", err), cmd.Process.Kill(), cmd.Wait())
 	}
