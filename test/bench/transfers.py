@@ -93,6 +93,7 @@ def _files(report: Report, sandbox: Sandbox, bare: Bare, folder: Path) -> None:
         if n == FILE_WARM_UP:
             for samples in taken.values():
                 samples.forget()
+        target.unlink(missing_ok=True)  # a file replaced would have to be freed first
         for name, measure, _ in ways:
             taken[name].take(measure)
         if not target.exists() or not filecmp.cmp(source, target, shallow=False):

@@ -153,8 +153,23 @@ async def _save(response: httpx.Response, partial: Path, progress: Optional[Prog
     total = int(length) if length.isdigit() else None
     received = 0
     with await blocking(lambda: partial.open("xb")) as file:
-        async for chunk in response.aiter_bytes(_CHUNK):
-            await blocking(lambda c=chunk: file.write(c))  # type: ignore[misc]
-            received += len(chunk)
+        async for pieces in _many(response.aiter_bytes()):
+            await blocking(lambda p=pieces: file.writelines(p))  # type: ignore[misc]
+            received += sum(map(len, pieces))
             if progress is not None:
                 progress(received, total)
+
+
+async def _many(pieces: AsyncIterator[bytes]) -> AsyncIterator[List[bytes]]:
+    """Pieces as they come from the network, a chunk's worth at a time; joining them would
+    cost as much as to write them."""
+    held: List[bytes] = []
+    size = 0
+    async for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size >= _CHUNK:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held

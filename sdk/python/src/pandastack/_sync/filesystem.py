@@ -154,8 +154,23 @@ def _save(response: httpx.Response, partial: Path, progress: Optional[Progress])
     total = int(length) if length.isdigit() else None
     received = 0
     with blocking(lambda: partial.open("xb")) as file:
-        for chunk in response.iter_bytes(_CHUNK):
-            blocking(lambda c=chunk: file.write(c))  # type: ignore[misc]
-            received += len(chunk)
+        for pieces in _many(response.iter_bytes()):
+            blocking(lambda p=pieces: file.writelines(p))  # type: ignore[misc]
+            received += sum(map(len, pieces))
             if progress is not None:
                 progress(received, total)
+
+
+def _many(pieces: Iterator[bytes]) -> Iterator[List[bytes]]:
+    """Pieces as they come from the network, a chunk's worth at a time; joining them would
+    cost as much as to write them."""
+    held: List[bytes] = []
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size >= _CHUNK:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
