@@ -26,12 +26,18 @@ const (
 	arrivalMemory = 15 * time.Minute // after it without a creation none is kept ready, but of First
 	poolRetry     = 30 * time.Second // after a machine that could not be made ready
 	poolLook      = 15 * time.Second // how often a pool nobody uses is looked after
+
+	// A sandbox that was just created is about to run its first cell: making another
+	// machine waits for fillPause without a creation, but no longer than fillLimit.
+	fillPause = 200 * time.Millisecond
+	fillLimit = 2 * time.Second
 )
 
 // pool is the machines that wait ready, by template. It is guarded by Service.mu.
 type pool struct {
 	ready    map[string][]*ready
 	arrivals map[string][]time.Time // of the last arrivalMemory at most, the latest last
+	latest   time.Time              // the latest arrival of all, by the real clock
 	takes    time.Duration          // how long making one took, on average
 	kick     chan struct{}
 }
@@ -75,6 +81,7 @@ func (s *Service) poolRoom() int {
 func (s *Service) arrived(template string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.pool.latest = time.Now()
 	now := s.cfg.Now()
 	times := s.pool.arrivals[template]
 	for len(times) > 0 && (now.Sub(times[0]) > arrivalWindow || len(times) > 1000) {
@@ -128,23 +135,46 @@ func (s *Service) fillPool() {
 		case <-stop:
 		}
 	}()
+	var lacking time.Time
 	for ctx.Err() == nil {
-		wait := poolLook
-		if name := s.nextWanted(ctx); name != "" {
-			wait = 0
-			if err := s.observeFill(func() error { return s.fillOne(ctx, name) }); err != nil && ctx.Err() == nil {
-				s.cfg.Log.Warn("make a machine ready", logkey.Template, name, logkey.Error, err)
-				wait = poolRetry
-			}
-		}
+		wait, failed := s.fillNext(ctx, &lacking)
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case <-s.kickUnless(wait == poolRetry):
+		case <-s.kickUnless(failed):
 		}
 		timer.Stop()
 	}
+}
+
+// fillNext makes the machine that is lacked most, if any, or says how long to wait
+// and whether nothing but time helps. lacking is since when any was lacked.
+func (s *Service) fillNext(ctx context.Context, lacking *time.Time) (wait time.Duration, failed bool) {
+	name := s.nextWanted(ctx)
+	if name == "" {
+		*lacking = time.Time{}
+		return poolLook, false
+	}
+	if lacking.IsZero() {
+		*lacking = time.Now()
+	}
+	if wait := s.fillDelay(*lacking); wait > 0 {
+		return wait, false
+	}
+	if err := s.observeFill(func() error { return s.fillOne(ctx, name) }); err != nil && ctx.Err() == nil {
+		s.cfg.Log.Warn("make a machine ready", logkey.Template, name, logkey.Error, err)
+		return poolRetry, true
+	}
+	return 0, false
+}
+
+// fillDelay is how long to leave the processors to what runs.
+func (s *Service) fillDelay(lacking time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	calm, patience := fillPause-time.Since(s.pool.latest), fillLimit-time.Since(lacking)
+	return max(min(calm, patience), 0)
 }
 
 // kickUnless is the pool's kick, or nothing: after a failure only time helps.
