@@ -94,7 +94,15 @@ func (p *process) serveGuest(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusServiceUnavailable, failure{Error: errNoMachine.Error()})
 		return
 	}
-	guestproto.NewHandler(guest).ServeHTTP(w, r)
+	guestproto.NewHandler(eagerDisk{guest, p.disk()}).ServeHTTP(w, r)
+}
+
+// disk is the file of the guest's writable disk.
+func (p *process) disk() string {
+	if p.spec.Overlay != "" {
+		return p.spec.Overlay
+	}
+	return p.spec.UpperRaw
 }
 
 func (p *process) serveClose(w http.ResponseWriter, _ *http.Request) {
