@@ -409,7 +409,7 @@ type guest struct {
 	guestproto.Guest // nil: what no test calls
 	kernel           guestproto.KernelRequest
 	execute          func(context.Context, guestproto.ExecuteRequest, func(guestproto.Event) error) error
-	replay, listen func(func(guestproto.Event) error) error
+	replay, listen   func(func(guestproto.Event) error) error
 	described        guestproto.Execution
 	exec             func(context.Context, guestproto.ExecRequest, func(guestproto.ExecEvent) error) error
 	write            func(io.Reader) (guestproto.FileInfo, error)
