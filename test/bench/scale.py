@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from cells import Peers
 from memory import private_mb, processes
 from node import Bare
-from pandastack import Client, CodeContext, Sandbox
+from pandastack import Client, Sandbox
 from report import Report, Samples, milliseconds
 
 CELLS, CONTEXTS = 1000, 20
@@ -89,7 +89,12 @@ def _contexts(report: Report, sandbox: Sandbox) -> None:
         (host, "by how much the VMM's and the shim's private memory grew for it"),
     ):
         report.add(
-            f"{samples.name}_mb_p50", samples.percentile(50), "MB", len(samples.values), note, samples.failures
+            f"{samples.name}_mb_p50",
+            samples.percentile(50),
+            "MB",
+            len(samples.values),
+            note,
+            samples.failures,
         )
 
 

@@ -116,7 +116,7 @@ class AsyncExecutionHandle:
                         yield event
                         if event.type == "done" and until == "done":
                             return
-                if until == "none" or last > 0 and await self._ended(last):
+                if until == "none" or (last > 0 and await self._ended(last)):
                     return
                 lost = ConnectionError("The stream ended before the cell did.", code="client.connection_lost")
             except ConnectionError as error:

@@ -169,9 +169,7 @@ class CodeContext(ContextInfo):
         Raises:
             NotOfferedError: The sandbox goes on from a snapshot whose agent cannot do this yet.
         """
-        message = _wire.comm(
-            comm_id, data, kind, buffers=buffers, metadata=metadata, target_name=target_name
-        )
+        message = _wire.comm(comm_id, data, kind, buffers=buffers, metadata=metadata, target_name=target_name)
         seconds = _wire.limit(timeout, None)
         body = {"comm": message, "id": _wire.execution_id(), **_wire.sparse(timeout_seconds=seconds)}
         to = Listeners(on_event=on_event)

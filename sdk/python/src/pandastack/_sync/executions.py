@@ -117,7 +117,7 @@ class ExecutionHandle:
                         yield event
                         if event.type == "done" and until == "done":
                             return
-                if until == "none" or last > 0 and self._ended(last):
+                if until == "none" or (last > 0 and self._ended(last)):
                     return
                 lost = ConnectionError("The stream ended before the cell did.", code="client.connection_lost")
             except ConnectionError as error:
