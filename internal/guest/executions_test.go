@@ -248,7 +248,7 @@ func TestListeningAfterTheCell(t *testing.T) {
 	a.run(t, "k", guestproto.ExecuteRequest{ID: "x", Code: `
 import threading
 go = threading.Event()
-threading.Thread(target=lambda: (go.wait(), print('late' * 50_000 + '\\n', end=''))).start()
+threading.Thread(target=lambda: (go.wait(), print('late' * 50_000 + '\n', end=''))).start()
 print('on time')`})
 	var all cell
 	ended := make(chan error, 1)
