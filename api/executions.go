@@ -16,6 +16,34 @@ type Execute struct {
 	Batch          string  `json:"batch,omitempty" maxLength:"64" doc:"any name; none is a batch too"`
 	// Output bounds what the answer holds of the output.
 	Output *OutputBudget `json:"output,omitempty"`
+
+	// Comm stands in place of code. It has a call of its own.
+	Comm *Comm `json:"-"`
+}
+
+// SendComm asks for a message to be sent to a comm of a context, which is done as a cell is run.
+type SendComm struct {
+	Comm           Comm          `json:"comm"`
+	TimeoutSeconds float64       `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"0 means no limit; at the limit its callbacks are interrupted"`
+	ID             string        `json:"id,omitempty" pattern:"^[A-Za-z0-9_-]{1,64}$" doc:"idempotency key, as of a cell"`
+	Detached       bool          `json:"detached,omitempty" doc:"answer at once (202) with an ExecutionInfo"`
+	Output         *OutputBudget `json:"output,omitempty"`
+}
+
+// Execute gives the execution that is asked for.
+func (s SendComm) Execute() Execute {
+	return Execute{Comm: &s.Comm, TimeoutSeconds: s.TimeoutSeconds, ID: s.ID, Detached: s.Detached, Output: s.Output}
+}
+
+// Comm is one of Jupyter's comm messages, as events of the type comm have them too.
+type Comm struct {
+	MsgType      string                     `json:"msg_type" enum:"comm_open,comm_msg,comm_close"`
+	CommID       string                     `json:"comm_id" minLength:"1" maxLength:"128" doc:"of a widget: its model_id"`
+	TargetName   string                     `json:"target_name,omitempty" maxLength:"256" doc:"comm_open: whom the kernel hands it to"`
+	TargetModule string                     `json:"target_module,omitempty" maxLength:"256"`
+	Data         map[string]json.RawMessage `json:"data,omitempty"`
+	Metadata     map[string]json.RawMessage `json:"metadata,omitempty"`
+	Buffers      []string                   `json:"buffers,omitempty" maxItems:"1000" doc:"base64"`
 }
 
 // OutputBudget bounds what an Execution holds of its output. Events and
@@ -32,8 +60,10 @@ type ExecutionInfo struct {
 	Status         string        `json:"status" enum:"queued,running,ok,error,timeout,died,aborted"`
 	Position       int           `json:"position,omitempty" doc:"in its context's queue, from 1"`
 	Code           string        `json:"code" doc:"its beginning, at most 1024 bytes"`
+	CommID         string        `json:"comm_id,omitempty" doc:"of the comm that it is a message to, instead of code"`
 	Batch          string        `json:"batch,omitempty"`
 	TimeoutSeconds float64       `json:"timeout_seconds,omitempty"`
+	ExecutionCount int           `json:"execution_count,omitempty" doc:"the number in In [n], once it has ended; a message to a comm has none"`
 	Events         int64         `json:"events" doc:"the number of the newest"`
 	QueuedAt       time.Time     `json:"queued_at" doc:"by the sandbox's clock, as the others"`
 	StartedAt      *time.Time    `json:"started_at,omitempty"`
@@ -73,6 +103,20 @@ type ExecutionEvent struct {
 	Dropped        *Dropped        `json:"dropped,omitempty" doc:"stands for the events up to seq that were too many to keep"`
 	Execution      *Execution      `json:"execution,omitempty" doc:"done: all that came of the cell, within the budget"`
 }
+
+// Follow says which events of an execution are wanted.
+type Follow struct {
+	After  int64 // the number of the last one that is known
+	Until  string
+	Output *OutputBudget // of what done holds
+}
+
+// How long an execution is followed; the default is to its end.
+const (
+	FollowNone = "none" // what there is
+	FollowDone = "done"
+	FollowAll  = "all" // also what its threads and processes print afterwards, until its kernel ends
+)
 
 // Dropped tells of events that were too many to keep.
 type Dropped struct {

@@ -88,6 +88,7 @@ class Capture:
 
     def __init__(self, outbox: Outbox, streams: list[OutStream]) -> None:
         self._outbox = outbox
+        self._timer = outbox.timer
         self._streams = streams
         self._texts: collections.deque[tuple[str, Header, str]] = collections.deque()
         self._size = 0
@@ -123,14 +124,16 @@ class Capture:
             request = getattr(thread, _PARENT, None) or self.current
         return request
 
-    def write(self, fd: int, text: str) -> None:
-        if not self._texts:
+    def write(self, name: str, text: str) -> None:
+        """Called twice by each print(), so it calls as little as it can."""
+        texts = self._texts
+        if not texts:
             self._drain()
-        self._texts.append((NAMES[fd], self.parent(), text))
-        self._size += len(text)
-        if self._size > _FLUSH_SIZE:
+        texts.append((name, _request.get() or self.parent(), text))
+        self._size = size = self._size + len(text)
+        if size > _FLUSH_SIZE:
             self._outbox.flush()
-        elif not self._outbox.timer.armed:
+        elif not self._timer.armed:
             self._arm()
 
     def flush(self) -> None:

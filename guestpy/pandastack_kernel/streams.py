@@ -30,6 +30,7 @@ class OutStream(io.TextIOBase):
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        self._stream = NAMES[fd]
         self._line = ""
         self.name = f"<{NAMES[fd]}>"
         self.capture: Capture | None = None
@@ -42,8 +43,9 @@ class OutStream(io.TextIOBase):
     def write(self, text: str) -> int:
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        if self.capture is not None:
-            self.capture.write(self._fd, text)
+        capture = self.capture
+        if capture is not None:
+            capture.write(self._stream, text)
         else:
             self._write_lines(text)
         return len(text)

@@ -219,6 +219,11 @@ func (a *Agent) Events(ctx context.Context, execution string, after int64, sink 
 	return a.kernels.Events(ctx, execution, after, sink)
 }
 
+// Listen implements guestproto.Guest.
+func (a *Agent) Listen(ctx context.Context, execution string, after int64, sink func(guestproto.Event) error) error {
+	return a.kernels.Listen(ctx, execution, after, sink)
+}
+
 // Replay implements guestproto.Guest.
 func (a *Agent) Replay(_ context.Context, execution string, after int64, sink func(guestproto.Event) error) error {
 	return a.kernels.Replay(execution, after, sink)

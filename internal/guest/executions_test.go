@@ -254,6 +254,40 @@ print('on time')`})
 	}
 }
 
+// Who listens hears what comes late as it comes, until the kernel can say no more.
+func TestListeningAfterTheCell(t *testing.T) {
+	a := startPython(t)
+	a.kernel(t, "k")
+	a.run(t, "k", guestproto.ExecuteRequest{ID: "x", Code: `
+import threading
+go = threading.Event()
+threading.Thread(target=lambda: (go.wait(), print('late' * 50_000 + '\n', end=''))).start()
+print('on time')`})
+	var all cell
+	ended := make(chan error, 1)
+	heard := make(chan struct{}, 100)
+	go func() {
+		ended <- a.Listen(deadline(t), "x", 0, func(e guestproto.Event) error {
+			all.add(t, e)
+			heard <- struct{}{}
+			return nil
+		})
+	}()
+	<-heard
+	<-heard // its end
+	a.code(t, "k", "go.set()")
+	<-heard
+	if err := a.RestartKernel(deadline(t), "k"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil || all.Stdout != "on time\n"+strings.Repeat("late", 50_000)+"\n" || all.Done.Status != "ok" {
+		t.Fatalf("got %.80q, %+v, %v", all.Stdout, all.Done, err)
+	}
+	if err := a.Listen(deadline(t), "x", 0, func(guestproto.Event) error { return nil }); err != nil {
+		t.Errorf("when all is said: %v", err)
+	}
+}
+
 // Code that holds the interpreter's lock in C hears no signal until it is done.
 func TestTimeoutOfCodeThatHearsNoSignal(t *testing.T) {
 	a := startPython(t)

@@ -191,6 +191,13 @@ func (c *Client) DeleteKernel(ctx context.Context, id string) error {
 
 // Execute implements Guest.
 func (c *Client) Execute(ctx context.Context, kernel string, req ExecuteRequest, sink func(Event) error) error {
+	if req.Comm != nil {
+		x, err := c.Start(ctx, kernel, req)
+		if err != nil {
+			return err
+		}
+		return c.Events(ctx, x.ID, 0, sink)
+	}
 	resp, err := c.sendJSON(ctx, "POST", "/kernels/"+url.PathEscape(kernel)+"/execute", req)
 	if err != nil {
 		return err
@@ -200,21 +207,43 @@ func (c *Client) Execute(ctx context.Context, kernel string, req ExecuteRequest,
 
 // Events implements Guest.
 func (c *Client) Events(ctx context.Context, execution string, after int64, sink func(Event) error) error {
-	path := "/executions/" + url.PathEscape(execution) + "/events?after=" + strconv.FormatInt(after, 10)
-	resp, err := c.send(ctx, "GET", path, nil, -1)
+	if after > 0 {
+		return c.events(ctx, execution, "", after, sink) // there may be none left
+	}
+	resp, err := c.send(ctx, "GET", eventsPath(execution, "", 0), nil, -1)
 	if err != nil {
 		return err
 	}
-	if after > 0 {
-		return allEvents(resp.Body, after, sink) // there may be none left
-	}
-	return followEvents(resp.Body, after, sink)
+	return followEvents(resp.Body, 0, sink)
+}
+
+// Listen implements Guest.
+func (c *Client) Listen(ctx context.Context, execution string, after int64, sink func(Event) error) error {
+	return c.events(ctx, execution, followAll, after, sink)
 }
 
 // Replay implements Guest.
 func (c *Client) Replay(ctx context.Context, execution string, after int64, sink func(Event) error) error {
-	path := "/executions/" + url.PathEscape(execution) + "/events?follow=false&after=" + strconv.FormatInt(after, 10)
-	resp, err := c.send(ctx, "GET", path, nil, -1)
+	return c.events(ctx, execution, followNone, after, sink)
+}
+
+// How far a call follows an execution; "" is to its end.
+const (
+	followNone = "false"
+	followAll  = "all"
+)
+
+func eventsPath(execution, follow string, after int64) string {
+	q := url.Values{"after": {strconv.FormatInt(after, 10)}}
+	if follow != "" {
+		q.Set("follow", follow)
+	}
+	return "/executions/" + url.PathEscape(execution) + "/events?" + q.Encode()
+}
+
+// events hands on what comes until the agent ends the stream.
+func (c *Client) events(ctx context.Context, execution, follow string, after int64, sink func(Event) error) error {
+	resp, err := c.send(ctx, "GET", eventsPath(execution, follow, after), nil, -1)
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,11 @@ func recodeAnswer(kind string, content []byte) (json.RawMessage, error) {
 
 // Start implements Guest.
 func (c *Client) Start(ctx context.Context, kernel string, req ExecuteRequest) (x Execution, err error) {
-	if err := c.call(ctx, "POST", "/kernels/"+url.PathEscape(kernel)+"/start", req, &x); err != nil {
+	call := "/start"
+	if req.Comm != nil {
+		call = "/comms"
+	}
+	if err := c.call(ctx, "POST", "/kernels/"+url.PathEscape(kernel)+call, req, &x); err != nil {
 		return x, err
 	}
 	return x, checkExecution(&x)
@@ -137,8 +141,8 @@ func (c *Client) Input(ctx context.Context, execution, text string) error {
 
 // checkExecution holds a guest to what an Execution may be.
 func checkExecution(x *Execution) error {
-	ok := x.ID != "" && len(x.ID) <= maxID && len(x.Kernel) <= maxID && len(x.Batch) <= maxID &&
-		x.Position >= 0 && x.TimeoutMS >= 0 && x.Events >= 0
+	ok := x.ID != "" && len(x.ID) <= maxID && len(x.Kernel) <= maxID && len(x.Batch) <= maxID && len(x.CommID) <= maxID &&
+		x.Position >= 0 && x.ExecutionCount >= 0 && x.TimeoutMS >= 0 && x.Events >= 0
 	switch x.Status {
 	case StatusQueued, StatusRunning, StatusOK, StatusError, StatusTimeout, StatusDied, StatusAborted:
 	default:

@@ -83,6 +83,9 @@ type Guest interface {
 	// Events replays an execution's events with Seq > after, then follows it to its end. What the
 	// cell's threads and processes print later comes after EventDone; Events does not wait for it.
 	Events(ctx context.Context, execution string, after int64, sink func(Event) error) error
+	// Listen is Events that goes on with what comes after EventDone. It returns when nothing can come
+	// any more: the kernel's process ended, or the execution is not kept any longer.
+	Listen(ctx context.Context, execution string, after int64, sink func(Event) error) error
 	// Replay is Events without the following: it returns with what there is.
 	Replay(ctx context.Context, execution string, after int64, sink func(Event) error) error
 
@@ -219,6 +222,8 @@ type ExecuteRequest struct {
 	Batch       string `json:"batch,omitempty"`
 	// Forget: nothing of the cell can be asked for once it has ended.
 	Forget bool `json:"forget,omitempty"`
+	// Comm, in place of code, is a message to a comm of the kernel. It is done when its callbacks are.
+	Comm *Comm `json:"comm,omitempty"`
 }
 
 // States of an execution that has not ended; afterwards its status is Done's.
@@ -229,13 +234,17 @@ const (
 
 // Execution describes one cell without its output.
 type Execution struct {
-	ID        string    `json:"id"`
-	Kernel    string    `json:"kernel"`
-	Status    string    `json:"status"`
-	Position  int       `json:"position,omitempty"` // in the queue, from 1
-	Code      string    `json:"code"`               // its beginning, at most MaxPreview bytes
-	Batch     string    `json:"batch,omitempty"`
-	TimeoutMS int64     `json:"timeout_ms,omitempty"`
+	ID        string `json:"id"`
+	Kernel    string `json:"kernel"`
+	Status    string `json:"status"`
+	Position  int    `json:"position,omitempty"` // in the queue, from 1
+	Code      string `json:"code"`               // its beginning, at most MaxPreview bytes
+	CommID    string `json:"comm_id,omitempty"`  // whose message it is, instead of code
+	Batch     string `json:"batch,omitempty"`
+	TimeoutMS int64  `json:"timeout_ms,omitempty"`
+	// ExecutionCount is 0 until it has ended.
+	ExecutionCount int `json:"execution_count,omitempty"`
+
 	Events    int64     `json:"events"` // the newest one's number
 	QueuedAt  time.Time `json:"queued_at"`
 	StartedAt time.Time `json:"started_at,omitzero"`
@@ -293,9 +302,16 @@ type InputRequest struct {
 	Password bool   `json:"password"`
 }
 
-// Comm is the content of EventComm: one of Jupyter's comm messages.
+// Jupyter's comm messages.
+const (
+	CommOpen  = "comm_open"
+	CommMsg   = "comm_msg"
+	CommClose = "comm_close"
+)
+
+// Comm is the content of EventComm, and what a client sends: one of Jupyter's comm messages.
 type Comm struct {
-	MsgType      string                     `json:"msg_type"` // comm_open, comm_msg or comm_close
+	MsgType      string                     `json:"msg_type"` // one of those above
 	CommID       string                     `json:"comm_id"`
 	TargetName   string                     `json:"target_name,omitempty"`
 	TargetModule string                     `json:"target_module,omitempty"`

@@ -33,6 +33,7 @@ func NewLaneHandler(g Guest, open func() (LanePipe, error)) http.Handler {
 		"POST /kernels/{id}/restart":    h.restartKernel,
 		"POST /kernels/{id}/ask/{kind}": h.ask,
 		"POST /kernels/{id}/start":      h.start,
+		"POST /kernels/{id}/comms":      h.start,
 		"GET /executions":               h.executions,
 		"GET /executions/{id}":          h.execution,
 		"POST /executions/{id}/cancel":  h.cancelExecution,
@@ -162,8 +163,11 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) error {
 	}
 	l := newLines(w)
 	events := h.g.Events
-	if r.URL.Query().Get("follow") == "false" {
+	switch r.URL.Query().Get("follow") {
+	case followNone:
 		events = h.g.Replay
+	case followAll:
+		events, l.lasts = h.g.Listen, true
 	}
 	return l.finish(events(r.Context(), r.PathValue("id"), after, l.event))
 }
@@ -265,6 +269,7 @@ type lines struct {
 	begun bool
 	over  bool
 	raw   bool        // a process's output follows its line
+	lasts bool        // it does not end with EventDone
 	timer *time.Timer // armed while something waits
 }
 
@@ -274,7 +279,7 @@ func (l *lines) event(e Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.buf = appendEvent(l.buf[:0], e)
-	return l.sendLocked(e.Type != EventDone)
+	return l.sendLocked(l.lasts || e.Type != EventDone)
 }
 
 func (l *lines) execEvent(e ExecEvent) error {

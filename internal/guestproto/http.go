@@ -25,12 +25,13 @@ import (
 //	POST   /kernels/{id}/restart
 //	POST   /kernels/{id}/ask/{kind}      content of a Jupyter request -> content of its reply
 //	POST   /kernels/{id}/start           ExecuteRequest -> Execution
+//	POST   /kernels/{id}/comms           the same, with Comm: an agent of before there was one does not know the call
 //	POST   /kernels/{id}/execute         ExecuteRequest -> lines of Event
 //	GET    /executions                   ?kernel= -> []Execution
 //	GET    /executions/{id}              Execution
 //	POST   /executions/{id}/cancel
 //	POST   /executions/{id}/input        inputBody
-//	GET    /executions/{id}/events       ?after=N -> lines of Event; &follow=false ends with what there is
+//	GET    /executions/{id}/events       ?after=N -> lines of Event; &follow=false ends with what there is, &follow=all not with EventDone
 //	POST   /exec                         ExecRequest -> lines of ExecEvent; with ?raw=1 data follows its line
 //	GET    /file                         ?path=&lane= -> raw body; its FileInfo in a header
 //	PUT    /file                         ?path=&mode=&nosync=&lane= raw body -> FileInfo

@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -51,12 +53,39 @@ func cellOf(req *api.Execute) (guestproto.ExecuteRequest, error) {
 	if len(req.Batch) > 128 {
 		return guestproto.ExecuteRequest{}, invalid("batch", "has at most 128 bytes")
 	}
+	comm, err := commOf(req.Comm)
+	if err != nil {
+		return guestproto.ExecuteRequest{}, err
+	}
 	if req.ID == "" {
 		req.ID = ids.New()
 	}
 	return guestproto.ExecuteRequest{
-		ID: req.ID, Code: req.Code, TimeoutMS: limit, AllowStdin: req.AllowStdin,
+		ID: req.ID, Code: req.Code, Comm: comm, TimeoutMS: limit, AllowStdin: req.AllowStdin,
 		StopOnError: req.StopOnError, Batch: req.Batch,
+	}, nil
+}
+
+// commOf checks a message to a comm; nil is none.
+func commOf(c *api.Comm) (*guestproto.Comm, error) {
+	if c == nil {
+		return nil, nil
+	}
+	for n, buffer := range c.Buffers {
+		if _, err := base64.StdEncoding.DecodeString(buffer); err != nil {
+			return nil, invalid(fmt.Sprintf("comm.buffers[%d]", n), "is not base64: "+err.Error())
+		}
+	}
+	data, err := json.Marshal(c.Data)
+	if err != nil {
+		return nil, invalid("comm.data", err.Error())
+	}
+	if c.Data == nil {
+		data = []byte("{}")
+	}
+	return &guestproto.Comm{
+		MsgType: c.MsgType, CommID: c.CommID, TargetName: c.TargetName, TargetModule: c.TargetModule,
+		Data: data, Metadata: c.Metadata, Buffers: c.Buffers,
 	}, nil
 }
 
@@ -136,8 +165,8 @@ func (s *Service) Input(ctx context.Context, id, executionID, text string) error
 
 func infoOf(x guestproto.Execution) api.ExecutionInfo {
 	info := api.ExecutionInfo{
-		ID: x.ID, ContextID: x.Kernel, Status: x.Status, Position: x.Position, Code: x.Code, Batch: x.Batch,
-		TimeoutSeconds: float64(x.TimeoutMS) / 1000, Events: x.Events,
+		ID: x.ID, ContextID: x.Kernel, Status: x.Status, Position: x.Position, Code: x.Code, CommID: x.CommID, Batch: x.Batch,
+		TimeoutSeconds: float64(x.TimeoutMS) / 1000, ExecutionCount: x.ExecutionCount, Events: x.Events,
 		QueuedAt: x.QueuedAt.UTC(), StartedAt: moment(x.StartedAt), EndedAt: moment(x.EndedAt),
 	}
 	if x.Input != nil {

@@ -409,7 +409,7 @@ type guest struct {
 	guestproto.Guest // nil: what no test calls
 	kernel           guestproto.KernelRequest
 	execute          func(context.Context, guestproto.ExecuteRequest, func(guestproto.Event) error) error
-	replay           func(func(guestproto.Event) error) error
+	replay, listen   func(func(guestproto.Event) error) error
 	described        guestproto.Execution
 	exec             func(context.Context, guestproto.ExecRequest, func(guestproto.ExecEvent) error) error
 	write            func(io.Reader) (guestproto.FileInfo, error)
@@ -450,6 +450,10 @@ func (g *guest) DeleteKernel(context.Context, string) error { return nil }
 
 func (g *guest) Replay(_ context.Context, _ string, _ int64, sink func(guestproto.Event) error) error {
 	return g.replay(sink)
+}
+
+func (g *guest) Listen(_ context.Context, _ string, _ int64, sink func(guestproto.Event) error) error {
+	return g.listen(sink)
 }
 
 func (g *guest) Execution(context.Context, string) (guestproto.Execution, error) {

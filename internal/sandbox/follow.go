@@ -26,18 +26,24 @@ func (s *Service) Run(ctx context.Context, id, contextID string, req api.Execute
 	return err
 }
 
-// Follow calls sink with each event of an execution after one, to its end.
-func (s *Service) Follow(ctx context.Context, id, executionID string, after int64, o *api.OutputBudget, sink func(api.ExecutionEvent) error) error {
-	if after < 0 {
+// Follow calls sink with each event of an execution after one, as far as how says.
+func (s *Service) Follow(ctx context.Context, id, executionID string, how api.Follow, sink func(api.ExecutionEvent) error) error {
+	if how.After < 0 {
 		return invalid("after", "must not be negative")
 	}
-	if err := checkBudget(o); err != nil {
+	if err := checkBudget(how.Output); err != nil {
 		return err
 	}
-	f := &follower{id: executionID, after: after, out: newCollector(s.cfg.Limits, o), sink: sink}
+	f := &follower{id: executionID, after: how.After, out: newCollector(s.cfg.Limits, how.Output), sink: sink, open: how.Until == api.FollowNone}
 	return s.follow(ctx, id, aboutExecution, f, func(ctx context.Context, g guestproto.Guest) error {
 		f.whole = func(take func(guestproto.Event) error) error { return g.Replay(ctx, executionID, 0, take) }
-		return g.Events(ctx, executionID, after, f.take)
+		switch how.Until {
+		case api.FollowNone:
+			return g.Replay(ctx, executionID, how.After, f.take)
+		case api.FollowAll:
+			return g.Listen(ctx, executionID, how.After, f.take)
+		}
+		return g.Events(ctx, executionID, how.After, f.take)
 	})
 }
 
@@ -47,7 +53,7 @@ func (s *Service) follow(ctx context.Context, id string, about subject, f *follo
 		switch {
 		case f.err != nil:
 			return nil // no fault of the agent's
-		case err == nil && f.ended == nil && f.after == 0:
+		case err == nil && f.ended == nil && f.after == 0 && !f.open:
 			return errNoEnd
 		}
 		return err
@@ -63,6 +69,7 @@ type follower struct {
 	id    string
 	known ran
 	after int64
+	open  bool // it may end before the cell does
 	out   *collector
 	whole func(take func(guestproto.Event) error) error // replays all, for out
 	sink  func(api.ExecutionEvent) error

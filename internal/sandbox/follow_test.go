@@ -1,6 +1,8 @@
 package sandbox
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -40,7 +42,7 @@ func TestFollow(t *testing.T) {
 	n.machine(sb.ID).guest.replay = tellStory
 	follow := func(after int64) (all []api.ExecutionEvent) {
 		t.Helper()
-		err := n.svc.Follow(t.Context(), sb.ID, "x", after, nil, func(e api.ExecutionEvent) error {
+		err := n.svc.Follow(t.Context(), sb.ID, "x", api.Follow{After: after}, func(e api.ExecutionEvent) error {
 			all = append(all, e)
 			return nil
 		})
@@ -77,19 +79,70 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// Late output follows the end only for who asked for it; what there is by now has no end to be without.
+func TestFollowUntil(t *testing.T) {
+	n := newNode(t)
+	sb := n.create()
+	g := n.machine(sb.ID).guest
+	late := ev("stream", `{"name":"stdout","text":"late"}`)
+	late.Seq = 12
+	g.replay = tellStory
+	g.listen = func(sink func(guestproto.Event) error) error { return errors.Join(tellStory(sink), sink(late)) }
+	follow := func(until string) (all []api.ExecutionEvent) {
+		t.Helper()
+		err := n.svc.Follow(t.Context(), sb.ID, "x", api.Follow{Until: until}, func(e api.ExecutionEvent) error {
+			all = append(all, e)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	all := follow(api.FollowAll)
+	if len(all) != 12 || all[10].Type != "done" || all[11].Text != "late" || strings.Contains(all[10].Execution.Stdout, "late") {
+		t.Errorf("got %s", inJSON(all))
+	}
+	g.replay = func(sink func(guestproto.Event) error) error { return sink(story()[0]) }
+	if all := follow(api.FollowNone); len(all) != 1 {
+		t.Errorf("got %s", inJSON(all))
+	}
+}
+
+func TestMessageToAComm(t *testing.T) {
+	n := newNode(t)
+	sb := n.create()
+	var got guestproto.ExecuteRequest
+	n.machine(sb.ID).guest.execute = func(_ context.Context, req guestproto.ExecuteRequest, sink func(guestproto.Event) error) error {
+		got = req
+		return sink(done(`{"status":"ok","kernel":"k"}`))
+	}
+	comm := api.Comm{MsgType: "comm_msg", CommID: "c", Data: map[string]json.RawMessage{"a": []byte("1")}, Buffers: []string{"AAE="}}
+	ex, err := n.svc.Execute(t.Context(), sb.ID, "k", api.SendComm{Comm: comm, TimeoutSeconds: 2}.Execute())
+	if err != nil || ex.Status != "ok" || got.Comm == nil || string(got.Comm.Data) != `{"a":1}` || got.Comm.Buffers[0] != "AAE=" || got.TimeoutMS != 2000 {
+		t.Errorf("got %+v, %v; the agent %+v", ex, err, got)
+	}
+	comm.Buffers = []string{"AAE=", "no base64"}
+	_, err = n.svc.Queue(t.Context(), sb.ID, "k", api.SendComm{Comm: comm}.Execute())
+	var known *panda.Error
+	if !errors.As(err, &known) || known.Code != api.CodeRequestInvalid || known.Fields[0].Path != "comm.buffers[1]" {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestFollowerThatLeavesAndAgentThatBreaksOff(t *testing.T) {
 	n := newNode(t)
 	sb := n.create()
 	g := n.machine(sb.ID).guest
 	g.replay = tellStory
 	left := errors.New("left")
-	err := n.svc.Follow(t.Context(), sb.ID, "x", 0, nil, func(api.ExecutionEvent) error { return left })
+	err := n.svc.Follow(t.Context(), sb.ID, "x", api.Follow{After: 0}, func(api.ExecutionEvent) error { return left })
 	if !errors.Is(err, left) || panda.CodeOf(err) != "internal" {
 		t.Errorf("got %v", err)
 	}
 	for _, call := range []error{
-		n.svc.Follow(t.Context(), sb.ID, "x", -1, nil, nil),
-		n.svc.Follow(t.Context(), sb.ID, "x", 0, &api.OutputBudget{StreamBytes: -1}, nil),
+		n.svc.Follow(t.Context(), sb.ID, "x", api.Follow{After: -1}, nil),
+		n.svc.Follow(t.Context(), sb.ID, "x", api.Follow{Output: &api.OutputBudget{StreamBytes: -1}}, nil),
 		n.svc.Run(t.Context(), sb.ID, "c", api.Execute{Batch: strings.Repeat("b", 200)}, nil),
 		n.svc.Run(t.Context(), sb.ID, "c", api.Execute{ID: "../x"}, nil),
 	} {

@@ -191,6 +191,8 @@ func wrongFor(s *schema) map[string]string {
 	return nil
 }
 
+const leastComm = `{"msg_type":"comm_msg","comm_id":"none"}`
+
 // validBody is the least the call takes; nothing is run by it.
 func (o operation) validBody() string {
 	switch {
@@ -208,7 +210,7 @@ func (o operation) with(name, value string) string {
 
 func (o operation) leastExcept(name string) []string {
 	var fields []string
-	for _, required := range []struct{ name, value string }{{"code", `"pass"`}, {"cmd", `"pass"`}, {"text", `"pass"`}, {"count", "1"}} {
+	for _, required := range []struct{ name, value string }{{"code", `"pass"`}, {"cmd", `"pass"`}, {"text", `"pass"`}, {"count", "1"}, {"comm", leastComm}} {
 		if o.Body.Properties[required.name] != nil && name != required.name {
 			fields = append(fields, fmt.Sprintf("%q:%s", required.name, required.value))
 		}
@@ -227,6 +229,7 @@ func TestContextOfAnother(t *testing.T) {
 		{"delete", "DELETE", in + "/contexts/" + p.kernel, "", nil, []string{api.CodeContextNotFound}},
 		{"interrupt", "POST", in + "/contexts/" + p.kernel + "/interrupt", "", nil, []string{api.CodeContextNotFound}},
 		{"run", "POST", in + "/contexts/" + p.kernel + "/executions", `{"code":"1"}`, nil, []string{api.CodeContextNotFound}},
+		{"comm", "POST", in + "/contexts/" + p.kernel + "/comms", `{"comm":` + leastComm + `}`, nil, []string{api.CodeContextNotFound}},
 		{"restart", "POST", in + "/contexts/" + p.kernel + "/restart", "", nil, []string{api.CodeContextNotFound}},
 		{"queue", "GET", in + "/contexts/" + p.kernel + "/executions", "", nil, []string{api.CodeContextNotFound}},
 		{"history", "GET", in + "/contexts/" + p.kernel + "/history", "", nil, []string{api.CodeContextNotFound}},
@@ -278,6 +281,17 @@ func TestEdges(t *testing.T) {
 		{"events after text", "GET", ran + "/events?after=x", "", []string{api.CodeRequestInvalid}},
 		{"events after all", "GET", ran + "/events?after=9223372036854775807", "", nil},
 		{"events after more", "GET", ran + "/events?after=9223372036854775808", "", []string{api.CodeRequestInvalid}},
+		{"events for ever", "GET", ran + "/events?follow=ever", "", []string{api.CodeRequestInvalid}},
+		{"events by now", "GET", ran + "/events?follow=none", "", nil},
+		{"comm that nobody knows", "POST", kernel + "/comms", `{"comm":` + leastComm + `}`, nil},
+		{"comm that is a cell", "POST", kernel + "/comms", `{"comm":{"msg_type":"execute_request","comm_id":"c"}}`, []string{api.CodeRequestInvalid}},
+		{"comm without an id", "POST", kernel + "/comms", `{"comm":{"msg_type":"comm_msg","comm_id":""}}`, []string{api.CodeRequestInvalid}},
+		{"comm with a long id", "POST", kernel + "/comms", `{"comm":{"msg_type":"comm_msg","comm_id":"` + strings.Repeat("c", 129) + `"}}`, []string{api.CodeRequestInvalid}},
+		{"comm with code", "POST", kernel + "/comms", `{"comm":{"msg_type":"comm_msg","comm_id":"c","code":"1"}}`, []string{api.CodeRequestInvalid}},
+		{"comm with a list", "POST", kernel + "/comms", `{"comm":{"msg_type":"comm_msg","comm_id":"c","data":[]}}`, []string{api.CodeRequestInvalid}},
+		{"comm with a buffer of text", "POST", kernel + "/comms", `{"comm":{"msg_type":"comm_msg","comm_id":"c","buffers":["?"]}}`, []string{api.CodeRequestInvalid}},
+		{"comm with a buffer that is none", "POST", kernel + "/comms", `{"comm":{"msg_type":"comm_msg","comm_id":"c","buffers":[1]}}`, []string{api.CodeRequestInvalid}},
+		{"comm to nowhere", "POST", kernel + "/comms", `{"comm":{"msg_type":"comm_open","comm_id":"c","target_name":"none"}}`, nil},
 		{"negative budget", "GET", ran + "/events?stream_bytes=-1", "", []string{api.CodeRequestInvalid}},
 		{"huge budget", "GET", ran + "?result_bytes=1000000000000", "", []string{api.CodeRequestInvalid}},
 		{"huge budget of a cell", "POST", kernel + "/executions", `{"code":"1","output":{"stream_bytes":99999999}}`, []string{api.CodeRequestInvalid}},

@@ -19,6 +19,7 @@ import cells
 import memory
 import pool
 import saves
+import scale
 import starts
 import streams
 import transfers
@@ -26,7 +27,7 @@ from node import Bare, build_template, link_template, scratch_beside, serving
 from pandastack import Client
 from report import Report
 
-WITH_BARE = (starts, cells, streams, transfers)
+WITH_BARE = (starts, cells, scale, streams, transfers)
 
 
 def arguments() -> argparse.Namespace:

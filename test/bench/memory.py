@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from pandastack import Client, Sandbox
@@ -73,3 +74,27 @@ def private_mb(process: Path) -> float:
         elif words[0] == "Private_Dirty:" or (words[0] == "Private_Clean:" and not of_template):
             total += int(words[1])
     return total * 1024 / 1e6
+
+
+def server() -> Path:
+    """The server that this process started."""
+    for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split():
+        process = Path("/proc") / child
+        if (process / "cmdline").read_text(encoding="utf-8").split("\0")[1:2] == ["serve"]:
+            return process
+    raise RuntimeError("no server runs")
+
+
+class Peak:
+    """The most resident memory of a process from now on."""
+
+    def __init__(self, process: Path) -> None:
+        self._process = process
+        (process / "clear_refs").write_text("5", encoding="ascii")
+
+    def mb(self) -> float:
+        """Megabytes."""
+        for line in (self._process / "status").read_text(encoding="utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024 / 1e6
+        raise RuntimeError(f"{self._process} has no high-water mark")

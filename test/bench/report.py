@@ -189,6 +189,7 @@ RATIOS = (
     ),
     ("fork8_all_answer_ms_p50", "bare_8_starts_ms_p50", True, 1.3),
     ("cell_ms_p50", "cell_ipykernel_same_guest_ms_p50", True, 0.25),
+    ("cells_1000_s", "cells_1000_ipykernel_same_guest_s", True, 0.25),
     ("upload_mb_s", "raw_port_up_mb_s", False, 0.55),
     ("download_mb_s", "raw_port_down_mb_s", False, 0.5),
 )

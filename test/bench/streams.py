@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 
+from memory import Peak, processes, server
 from node import Bare
 from pandastack import Client, CodeContext, InputRequest, Sandbox
 from report import Report, Samples
@@ -13,12 +14,19 @@ ROWS = (
     "print_to_client_ms_p50",
     "print_to_client_beside_busy_ms_p50",
     "stdout_mb_s",
+    "stdout_server_mb",
+    "stdout_shim_mb",
+    "stdout_agent_mb",
 )
 WARM_UP, PRINTS = 10, 60
 FLOODS, FLOOD_MB = 3, 100
 
 # Clocks of host and guest differ by milliseconds, so a question goes in for each answer that comes out.
 ECHO = "for _ in range({}):\n    input()\n    print('pong', flush=True)"
+
+# The agent is the guest's process 1. Its high-water mark is begun anew before it is read.
+RESET_AGENT = "echo 5 > /proc/1/clear_refs"
+AGENT_PEAK = "awk '/VmHWM/ {print $2}' /proc/1/status"
 
 
 def run(report: Report, client: Client, _: Bare) -> None:
@@ -32,8 +40,8 @@ def run(report: Report, client: Client, _: Bare) -> None:
                 report.p50(
                     _prints(context, "print_to_client_beside_busy"), "another sandbox in a loop without end"
                 )
-        if report.wanted(ROWS[2]):
-            _flood(report, context)
+        if any(map(report.wanted, ROWS[2:])):
+            _flood(report, sandbox, context)
 
 
 def _prints(context: CodeContext, name: str) -> Samples:
@@ -65,7 +73,10 @@ def _busy(client: Client) -> ExitStack:
     return stack
 
 
-def _flood(report: Report, context: CodeContext) -> None:
+def _flood(report: Report, sandbox: Sandbox, context: CodeContext) -> None:
+    shim = next(one for one in processes(sandbox.id) if "shim" in (one / "cmdline").read_text())
+    peaks = {"server": Peak(server()), "shim": Peak(shim)}
+    sandbox.exec(RESET_AGENT).raise_for_error()
     rates = []
     for _ in range(FLOODS):
         came = 0
@@ -82,3 +93,6 @@ def _flood(report: Report, context: CodeContext) -> None:
     report.add(
         "stdout_mb_s", sorted(rates)[len(rates) // 2], "MB/s", len(rates), f"{FLOOD_MB} MB of one print"
     )
+    agent = int(sandbox.exec(AGENT_PEAK).stdout) * 1024 / 1e6
+    for name, mb in (*((name, peak.mb()) for name, peak in peaks.items()), ("agent", agent)):
+        report.add(f"stdout_{name}_mb", mb, "MB", FLOODS, "its resident memory at the most meanwhile")

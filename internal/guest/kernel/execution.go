@@ -14,10 +14,11 @@ import (
 // execution is one cell. Its log has its own lock; the rest is guarded by the
 // kernel's.
 type execution struct {
-	req      guestproto.ExecuteRequest // without its code, once that was sent
+	req      guestproto.ExecuteRequest // without its code or comm message, once it has ended
 	preview  string
-	sum      uint64 // of the code
-	size     int    // of the code
+	comm     string // whose message it is; "" for a cell
+	sum      uint64 // of the code or message
+	size     int    // of that
 	k        *kernel
 	log      log
 	queuedAt time.Time
@@ -26,6 +27,7 @@ type execution struct {
 	sent     bool // the kernel process was given it
 	waited   bool // behind another cell
 	started  time.Time
+	raised   bool // it has shown an error
 	replied  bool // execute_reply came
 	done     guestproto.Done
 	ended    time.Time
@@ -44,10 +46,24 @@ type question struct {
 var seed = maphash.MakeSeed()
 
 func (m *Manager) newCell(k *kernel, req guestproto.ExecuteRequest) *execution {
-	return &execution{
-		req: req, k: k, preview: preview(req.Code), sum: maphash.String(seed, req.Code), size: len(req.Code),
+	in := input(req)
+	x := &execution{
+		req: req, k: k, preview: preview(req.Code), sum: maphash.Bytes(seed, in), size: len(in),
 		log: log{limit: m.cfg.LogLimit, dir: m.cfg.SpillDir}, queuedAt: time.Now(),
 	}
+	if req.Comm != nil {
+		x.comm = req.Comm.CommID
+	}
+	return x
+}
+
+// input is what a kernel is given.
+func input(req guestproto.ExecuteRequest) []byte {
+	if req.Comm == nil {
+		return []byte(req.Code)
+	}
+	b, _ := json.Marshal(req.Comm) // it was read from JSON
+	return b
 }
 
 func preview(code string) string {
@@ -56,7 +72,8 @@ func preview(code string) string {
 
 // same says whether a call with x's id means x.
 func (x *execution) same(req guestproto.ExecuteRequest) bool {
-	return x.size == len(req.Code) && x.sum == maphash.String(seed, req.Code)
+	in := input(req)
+	return (x.comm != "") == (req.Comm != nil) && x.size == len(in) && x.sum == maphash.Bytes(seed, in)
 }
 
 // describe tells of x. Its kernel's lock must not be held.
@@ -65,8 +82,8 @@ func (x *execution) describe() guestproto.Execution {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	d := guestproto.Execution{
-		ID: x.req.ID, Kernel: k.id, Status: x.done.Status, Code: x.preview, Batch: x.req.Batch,
-		TimeoutMS: x.req.TimeoutMS, Events: x.log.newest(), QueuedAt: x.queuedAt, StartedAt: x.started, EndedAt: x.ended,
+		ID: x.req.ID, Kernel: k.id, Status: x.done.Status, Code: x.preview, CommID: x.comm, Batch: x.req.Batch,
+		TimeoutMS: x.req.TimeoutMS, ExecutionCount: x.done.ExecutionCount, Events: x.log.newest(), QueuedAt: x.queuedAt, StartedAt: x.started, EndedAt: x.ended,
 	}
 	switch {
 	case !x.ended.IsZero():
@@ -93,8 +110,15 @@ type executeRequest struct {
 	Lean bool `json:"lean"`
 }
 
-func (x *execution) request() executeRequest {
-	return executeRequest{Code: x.req.Code, Silent: x.req.Silent, StoreHistory: !x.req.Silent, AllowStdin: x.req.AllowStdin, Lean: true}
+// request is the message that begins it.
+func (x *execution) request() message {
+	if x.comm != "" {
+		return commMessage(x.req.Comm)
+	}
+	b, _ := json.Marshal(executeRequest{
+		Code: x.req.Code, Silent: x.req.Silent, StoreHistory: !x.req.Silent, AllowStdin: x.req.AllowStdin, Lean: true,
+	})
+	return message{Header: header{Type: "execute_request"}, Content: b}
 }
 
 // takeLocked adds one of the kernel's messages and reports whether it was the last.
@@ -104,6 +128,8 @@ func (x *execution) takeLocked(p *process, m message) bool {
 		x.askLocked(p, m.Content)
 	case "execute_reply":
 		x.replyLocked(m)
+	case "status":
+		x.statusLocked(m)
 	default:
 		x.showLocked(m)
 	}
@@ -115,25 +141,11 @@ func (x *execution) showLocked(m message) {
 	switch t := m.Header.Type; t {
 	case guestproto.EventStream, guestproto.EventDisplay, guestproto.EventUpdateDisplay,
 		guestproto.EventResult, guestproto.EventError, guestproto.EventClearOutput:
+		x.raised = x.raised || t == guestproto.EventError
 		x.log.add(t, m.Content)
-	case "comm_open", "comm_msg", "comm_close":
+	case guestproto.CommOpen, guestproto.CommMsg, guestproto.CommClose:
 		x.log.add(guestproto.EventComm, commContent(m))
 	}
-}
-
-// commContent puts the message's type, metadata and buffers in front of its
-// content's fields.
-func commContent(m message) json.RawMessage {
-	b := append(make([]byte, 0, len(m.Content)+len(m.more)+32), `{"msg_type":"`+m.Header.Type+`"`...)
-	for _, c := range m.more {
-		if c != '\n' { // a line break between tokens: there are none in strings
-			b = append(b, c)
-		}
-	}
-	if rest := m.Content[1:]; space(rest, 0) < len(rest) && rest[space(rest, 0)] != '}' {
-		b = append(b, ',')
-	}
-	return append(b, m.Content[1:]...)
 }
 
 func (x *execution) replyLocked(m message) {
@@ -162,8 +174,11 @@ func (x *execution) finishLocked() {
 		x.done.DurationMS = float64(x.ended.Sub(x.started).Microseconds()) / 1000
 	}
 	x.done.Kernel, x.done.TimeoutMS = x.k.id, x.req.TimeoutMS
-	x.asks, x.req.Code = nil, ""
+	x.asks, x.req.Code, x.req.Comm = nil, "", nil
 	x.log.finish(x.done)
+	if !x.sent {
+		x.log.close() // no process knows of it
+	}
 }
 
 // askLocked notes that the cell waits for its user.

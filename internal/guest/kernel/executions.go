@@ -42,6 +42,11 @@ func (m *Manager) queue(kernel string, req guestproto.ExecuteRequest) (*executio
 	if req.ID == "" || len(req.ID) > 128 || len(req.Batch) > 128 || req.TimeoutMS < 0 || req.GraceMS < 0 {
 		return nil, guestproto.Errorf(guestproto.CodeInvalid, "execution: want an id of 1 to 128 bytes, a batch of at most 128, and no negative times")
 	}
+	if req.Comm != nil {
+		if err := checkComm(req.Comm); err != nil {
+			return nil, err
+		}
+	}
 	x, isNew, err := m.cell(kernel, req)
 	if err != nil || !isNew {
 		return x, err
@@ -67,7 +72,7 @@ func (m *Manager) cell(kernel string, req guestproto.ExecuteRequest) (x *executi
 	if k == nil {
 		return nil, false, notFound(kernel)
 	}
-	if len(m.cells)-len(m.finishes) >= maxPending || m.pending+int64(len(req.Code)) > maxPendCode {
+	if len(m.cells)-len(m.finishes) >= maxPending || m.pending+int64(len(input(req))) > maxPendCode {
 		return nil, false, guestproto.Errorf(guestproto.CodeLimit, "%d cells wait, with %d bytes of code: as many as may", len(m.cells)-len(m.finishes), m.pending)
 	}
 	x = m.newCell(k, req)
@@ -100,6 +105,17 @@ func (m *Manager) finished(x *execution) {
 		return
 	}
 	m.finishes = append(m.finishes, x.req.ID)
+	m.trimLocked()
+}
+
+// trim drops what does not fit any more because a finished cell printed.
+func (m *Manager) trim() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.trimLocked()
+}
+
+func (m *Manager) trimLocked() {
 	spilled := int64(0)
 	for n, id := range slices.Backward(m.finishes) {
 		spilled += m.cells[id].log.spilled()
@@ -187,6 +203,15 @@ func (m *Manager) Events(ctx context.Context, execution string, after int64, sin
 		return err
 	}
 	return x.log.follow(ctx, after, sink)
+}
+
+// Listen implements guestproto.Guest.
+func (m *Manager) Listen(ctx context.Context, execution string, after int64, sink func(guestproto.Event) error) error {
+	x, err := m.execution(execution)
+	if err != nil {
+		return err
+	}
+	return x.log.listen(ctx, after, sink)
 }
 
 // Replay implements guestproto.Guest.

@@ -61,6 +61,16 @@ func frame(v any) ([]byte, error) {
 	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(b)), uint32(len(b))), b...), nil
 }
 
+// metadata is an object, also where there is none.
+type metadata map[string]json.RawMessage
+
+func (m metadata) MarshalJSON() ([]byte, error) {
+	if m == nil {
+		return []byte("{}"), nil
+	}
+	return json.Marshal(map[string]json.RawMessage(m))
+}
+
 type header struct {
 	ID   string `json:"msg_id"`
 	Type string `json:"msg_type"`
@@ -70,10 +80,11 @@ type header struct {
 type message struct {
 	Header   header          `json:"header"`
 	Parent   header          `json:"parent_header"`
-	Metadata struct{}        `json:"metadata"`
+	Metadata metadata        `json:"metadata"`
 	Content  json.RawMessage `json:"content"`
+	Buffers  [][]byte        `json:"buffers,omitempty"` // of a message that is sent
 
-	more []byte // fields beside content that comms have: metadata and buffers, each with a comma before it
+	more []byte // of one that is received: metadata and buffers as they came, each with a comma before it
 }
 
 // parseMessage reads a message without walking through its content twice: that

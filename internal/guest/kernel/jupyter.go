@@ -52,7 +52,7 @@ type jupyter struct {
 
 	mu    sync.Mutex
 	err   error      // why the wire broke, if it did
-	cell  cellState  // of the newest execute_request
+	cell  cellState  // of the newest execution
 	asked jsonHeader // of the newest input_request
 }
 
@@ -60,6 +60,7 @@ type jupyter struct {
 // by different sockets.
 type cellState struct {
 	id     string
+	comm   bool // it is a comm message: idle is its end
 	idle   bool
 	failed bool     // an error was shown
 	reply  *message // that waits
@@ -182,7 +183,10 @@ func (j *jupyter) take(parts [][]byte, left int64) error {
 	switch {
 	case m.Header.Type == "status":
 		if mine {
-			c.idle = c.idle || bytes.Contains(m.Content, []byte(`"idle"`))
+			if c.idle = c.idle || isIdle(m); c.idle && c.comm {
+				j.cell = cellState{}
+				j.pass(m)
+			}
 		}
 	case mine && m.Header.Type == "execute_reply":
 		c.reply = &m
@@ -201,6 +205,9 @@ func (j *jupyter) take(parts [][]byte, left int64) error {
 	}
 	return nil
 }
+
+// isIdle says whether m, a status, says so.
+func isIdle(m message) bool { return bytes.Contains(m.Content, []byte(`"idle"`)) }
 
 // Names of errors that a kernel gives none.
 const (
@@ -328,14 +335,21 @@ func (j *jupyter) send(m message) error {
 	switch m.Header.Type {
 	case "execute_request":
 		j.cell = cellState{id: m.Header.ID}
+	case guestproto.CommOpen, guestproto.CommMsg, guestproto.CommClose: // no reply follows
+		j.cell = cellState{id: m.Header.ID, comm: true}
 	case "input_reply":
 		socket, parent = stdinSocket, j.asked
 	case "interrupt_request":
 		socket = controlSocket
 	}
 	j.mu.Unlock()
-	body := [][]byte{head, parent, []byte("{}"), m.Content}
-	return j.sockets[socket].Send(append([][]byte{delimiter, j.sign(body...)}, body...)...)
+	about, err := json.Marshal(m.Metadata)
+	if err != nil {
+		return err
+	}
+	body := [][]byte{head, parent, about, m.Content}
+	parts := append([][]byte{delimiter, j.sign(body...)}, body...)
+	return j.sockets[socket].Send(append(parts, m.Buffers...)...)
 }
 
 func (j *jupyter) receive() (message, error) {

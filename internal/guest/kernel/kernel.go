@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,7 +38,7 @@ type kernel struct {
 	proc     *process
 	running  *execution
 	queue    []*execution
-	latest   []*execution // that ended in this process
+	latest   []*execution // that ended in this process, and may still print
 	count    int
 	restarts int
 	lost     bool // state was lost and no cell that began after it has said so yet
@@ -122,7 +123,7 @@ func (k *kernel) begin(x *execution) {
 	}
 	req := x.request()
 	k.mu.Unlock()
-	err = p.send("execute_request", req, func(id string) {
+	err = p.pass(req, func(id string) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		x.msgID = id
@@ -150,7 +151,11 @@ func (k *kernel) giveUp(x *execution, err error) {
 func (k *kernel) endLocked(x *execution) {
 	x.finishLocked()
 	k.m.finished(x)
-	k.latest = append(k.latest[max(0, len(k.latest)-keepLatest+1):], x)
+	k.latest = append(k.latest, x)
+	if over := len(k.latest) - keepFinished; over > 0 { // no more have a record
+		closeLogs(k.latest[:over])
+		k.latest = slices.Clone(k.latest[over:])
+	}
 	if x.req.StopOnError && x.done.Status != guestproto.StatusOK {
 		k.abortLocked(guestproto.ReasonBatch, func(w *execution) bool { return w.req.Batch == x.req.Batch })
 	}
@@ -255,7 +260,7 @@ func (k *kernel) ended(p *process, memory cgroup.Memory) {
 	defer k.mu.Unlock()
 	k.proc, k.lost, k.count = nil, true, 0
 	k.restarts++
-	k.latest = nil // the next process counts its messages afresh
+	k.forgetLocked()
 	x := k.running
 	if x == nil || !x.sent {
 		return
@@ -270,10 +275,22 @@ func (k *kernel) ended(p *process, memory cgroup.Memory) {
 	x.done.Status, x.done.Restarted = guestproto.StatusDied, true
 	k.abortLocked(guestproto.ReasonDied, all)
 	k.endLocked(x)
-	k.latest = nil
+	k.forgetLocked()
 	if x.timedOut && !k.deleted {
 		k.work.Add(1)
 		go k.revive()
+	}
+}
+
+// forgetLocked ends what is late: the next process counts its messages afresh.
+func (k *kernel) forgetLocked() {
+	closeLogs(k.latest)
+	k.latest = nil
+}
+
+func closeLogs(ended []*execution) {
+	for _, x := range ended {
+		x.log.close()
 	}
 }
 
@@ -305,17 +322,18 @@ func (k *kernel) message(p *process, m message) {
 	}
 }
 
-// keepLatest bounds how many cells are known to a process's late output.
-const keepLatest = 64
-
 // lateLocked takes a message of a cell that has ended: what its threads and
 // processes print.
 func (k *kernel) lateLocked(m message) {
-	for _, x := range k.latest {
-		if x.msgID == m.Parent.ID {
-			x.showLocked(m)
-			return
+	for _, x := range slices.Backward(k.latest) {
+		if x.msgID != m.Parent.ID {
+			continue
 		}
+		before := x.log.spilled()
+		if x.showLocked(m); x.log.spilled() > before {
+			k.m.trim()
+		}
+		return
 	}
 }
 

@@ -35,9 +35,9 @@ type log struct {
 	bufferLen int64
 	losses    []loss        // in order
 	doneAt    int64         // the number of EventDone
-	late      int64         // bytes of what came after it
 	grown     chan struct{} // closed at the next event; nil while nobody waits
 	readers   int
+	closed    bool // nothing follows
 	retired   bool // nobody else will begin to read
 }
 
@@ -52,7 +52,7 @@ const maxLosses = 4096
 
 func cost(e guestproto.Event) int64 { return int64(len(e.Content)) + entryCost }
 
-// add appends an event. After EventDone there is room for little.
+// add appends an event. What comes after EventDone is late, and as welcome.
 func (l *log) add(event string, content json.RawMessage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,33 +60,57 @@ func (l *log) add(event string, content json.RawMessage) {
 }
 
 func (l *log) addLocked(event string, content json.RawMessage) {
+	if l.closed || l.doneAt > 0 && event == guestproto.EventDone {
+		return
+	}
 	e := guestproto.Event{Seq: l.last + 1, Type: event, Content: content}
-	if l.doneAt > 0 {
-		if l.late += cost(e); l.late > maxRest || event == guestproto.EventDone {
-			return
-		}
-	} else if event == guestproto.EventDone {
+	if event == guestproto.EventDone {
 		if l.doneAt = e.Seq; l.bufferLen > maxRest {
-			l.sealLocked() // without EventDone, which is never dropped
+			l.sealLocked()
 		}
 	}
 	l.last = e.Seq
 	l.buffer = append(l.buffer, e)
-	if l.bufferLen += cost(e); l.bufferLen > maxBuffer && l.doneAt == 0 {
+	if l.bufferLen += cost(e); l.bufferLen > l.roomLocked() {
 		l.sealLocked()
 	}
+	l.wakeLocked()
+}
+
+// roomLocked is how many bytes stay in memory.
+func (l *log) roomLocked() int64 {
+	if l.doneAt > 0 {
+		return maxRest
+	}
+	return maxBuffer
+}
+
+// wakeLocked has those who wait look again.
+func (l *log) wakeLocked() {
 	if l.grown != nil {
 		close(l.grown)
 		l.grown = nil
 	}
 }
 
+// close says that nothing follows.
+func (l *log) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.wakeLocked()
+}
+
 // sealLocked moves the events in memory to the file. What the disk does not take
-// is dropped.
+// is dropped; where EventDone is among it, it stays and nothing follows.
 func (l *log) sealLocked() {
 	events := l.buffer
-	l.buffer, l.bufferLen = nil, 0
 	s, err := l.spill.append(l.dir, events)
+	if err != nil && l.doneAt >= events[0].Seq {
+		l.closed = true
+		return
+	}
+	l.buffer, l.bufferLen = nil, 0
 	if err != nil {
 		l.loseLocked(events[len(events)-1].Seq, events)
 		return
@@ -95,8 +119,15 @@ func (l *log) sealLocked() {
 	if l.heads == len(l.segments)-1 && s.at+s.size <= l.limit/2 {
 		l.heads++
 	}
-	for l.spill.kept > l.limit && len(l.segments) > l.heads+1 {
-		l.dropLocked(l.heads)
+	for l.spill.kept > l.limit {
+		n := l.heads
+		if n < len(l.segments) && l.segments[n].has(l.doneAt) { // EventDone is never dropped
+			n++
+		}
+		if n >= len(l.segments)-1 {
+			return
+		}
+		l.dropLocked(n)
 	}
 }
 
@@ -200,8 +231,9 @@ func (r *reader) close() {
 	r.log.freeLocked()
 }
 
-// retire frees the log's file once nobody reads it any more.
+// retire ends the log and frees what it takes once nobody reads it any more.
 func (l *log) retire() {
+	l.close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.retired = true
@@ -210,7 +242,7 @@ func (l *log) retire() {
 
 func (l *log) freeLocked() {
 	if l.retired && l.readers == 0 {
-		l.segments = nil
+		l.segments, l.buffer, l.bufferLen = nil, nil, 0
 		l.spill.close()
 	}
 }
@@ -312,6 +344,23 @@ func (l *log) follow(ctx context.Context, seq int64, sink func(guestproto.Event)
 	}
 }
 
+// listen is follow that goes on with what comes late, until nothing can follow.
+func (l *log) listen(ctx context.Context, seq int64, sink func(guestproto.Event) error) error {
+	r := l.open(seq)
+	defer r.close()
+	for {
+		grown, err := r.deliver(func(e guestproto.Event) (bool, error) { return true, sink(e) })
+		if err != nil || l.silent(r.seq) {
+			return err
+		}
+		select {
+		case <-grown:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // replay calls sink with each event after seq that there is by now.
 func (l *log) replay(seq int64, sink func(guestproto.Event) error) error {
 	r := l.open(seq)
@@ -325,6 +374,13 @@ func (l *log) over(seq int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.doneAt > 0 && seq >= l.doneAt
+}
+
+// silent says whether nothing can follow seq.
+func (l *log) silent(seq int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed && seq >= l.last
 }
 
 // deliver calls sink with each event there is, and returns a channel that closes

@@ -158,6 +158,61 @@ func TestLogWhoseFileWasChanged(t *testing.T) {
 	}
 }
 
+// What comes after the end is kept like what came before it, and the end itself always.
+func TestLogThatGoesOnAfterItsEnd(t *testing.T) {
+	l := &log{dir: t.TempDir(), limit: 2 << 20}
+	l.add(guestproto.EventStream, printed(0))
+	l.finish(guestproto.Done{Status: guestproto.StatusOK})
+	var heard view
+	var listener sync.WaitGroup
+	listener.Go(func() {
+		if err := l.listen(t.Context(), 0, heard.take); err != nil {
+			t.Error(err)
+		}
+	})
+	const events = 10_000
+	for n := range events {
+		l.add(guestproto.EventStream, printed(n+1))
+	}
+	l.add(guestproto.EventDone, []byte(`{"status":"again"}`))
+	l.close()
+	l.add(guestproto.EventStream, printed(0))
+	listener.Wait()
+	for name, v := range map[string]view{"replayed": replayed(t, l, 0), "heard": heard} {
+		if v.last != events+2 || v.done.Status != "ok" || v.numbers[0] != "000000" || v.numbers[len(v.numbers)-1] != fmt.Sprintf("%06d", events) {
+			t.Errorf("%s: got %d events to number %d, %+v", name, len(v.numbers), v.last, v.done)
+		}
+	}
+	if disk := l.spilled(); disk == 0 || disk > 3<<20 {
+		t.Errorf("%d bytes on disk", disk)
+	}
+	if err := l.follow(t.Context(), 0, func(e guestproto.Event) error {
+		if e.Seq > 2 {
+			t.Errorf("event %d follows the end", e.Seq)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Without a disk the log ends where its memory does, and keeps its end.
+func TestLateEventsWithoutADisk(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := &log{dir: filepath.Join(file, "not a folder"), limit: 8 << 20}
+	l.finish(guestproto.Done{Status: guestproto.StatusOK})
+	for n := range 1000 {
+		l.add(guestproto.EventStream, printed(n))
+	}
+	var v view
+	if err := l.listen(t.Context(), 0, v.take); err != nil || v.done.Status != "ok" || len(v.numbers) == 0 || len(v.numbers) > 100 {
+		t.Errorf("got %d events, %+v, %v", len(v.numbers), v.done, err)
+	}
+}
+
 func TestFollowEndsWithItsContext(t *testing.T) {
 	l := &log{dir: t.TempDir(), limit: 1 << 20}
 	ctx, cancel := context.WithCancel(t.Context())

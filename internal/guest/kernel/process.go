@@ -60,11 +60,16 @@ func (p *process) send(kind string, content any, before func(id string)) error {
 	if err != nil {
 		return err
 	}
-	id := strconv.FormatInt(p.nextID.Add(1), 10)
+	return p.pass(message{Header: header{Type: kind}, Content: raw}, before)
+}
+
+// pass is send of a message that lacks nothing but its id.
+func (p *process) pass(m message, before func(id string)) error {
+	m.Header.ID = strconv.FormatInt(p.nextID.Add(1), 10)
 	if before != nil {
-		before(id)
+		before(m.Header.ID)
 	}
-	if err := p.wire.send(message{Header: header{ID: id, Type: kind}, Content: raw}); err != nil {
+	if err := p.wire.send(m); err != nil {
 		return fmt.Errorf("kernel %d: %w", p.pid, err)
 	}
 	return nil

@@ -24,6 +24,8 @@ type segment struct {
 	at, size    int64
 }
 
+func (s segment) has(seq int64) bool { return s.first <= seq && seq <= s.last }
+
 // append writes events, whose sequence numbers have no gap.
 func (s *spill) append(dir string, events []guestproto.Event) (segment, error) {
 	if s.f == nil {

@@ -55,7 +55,16 @@ func allowMore(doc *huma.OpenAPI) {
 				continue
 			}
 			for _, media := range op.RequestBody.Content {
-				asked[doc.Components.Schemas.SchemaFromRef(media.Schema.Ref)] = true
+				s := doc.Components.Schemas.SchemaFromRef(media.Schema.Ref)
+				if s == nil { // a file
+					continue
+				}
+				asked[s] = true
+				for _, part := range s.Properties {
+					if part.Ref != "" {
+						asked[doc.Components.Schemas.SchemaFromRef(part.Ref)] = true
+					}
+				}
 			}
 		}
 	}

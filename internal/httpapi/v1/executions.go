@@ -16,18 +16,28 @@ import (
 	"pandastack/internal/kit/logkey"
 )
 
-type execute struct {
+// InQueue is the input of a call that puts something into a context's queue.
+type InQueue struct {
 	ID      sandboxID `path:"id" doc:"sandbox"`
 	Context contextID `path:"context" doc:"context"`
 	Key     string    `header:"Idempotency-Key" pattern:"^[A-Za-z0-9_-]{1,64}$" doc:"the same as id"`
-	Body    api.Execute
 	stream  bool
 }
 
 // Resolve sees what kind of answer is wanted, which is no parameter to OpenAPI.
-func (in *execute) Resolve(ctx huma.Context) []error {
+func (in *InQueue) Resolve(ctx huma.Context) []error {
 	in.stream = strings.Contains(ctx.Header("Accept"), "text/event-stream")
 	return nil
+}
+
+type execute struct {
+	InQueue
+	Body api.Execute
+}
+
+type sendComm struct {
+	InQueue
+	Body api.SendComm
 }
 
 // InExecution is the input of a call on one execution. It has a large letter because
@@ -57,6 +67,7 @@ type getEvents struct {
 	Budget
 	After  string `query:"after" doc:"the number of the last event that is known; 0 for all"`
 	LastID string `header:"Last-Event-ID" doc:"the same, as browsers send it"`
+	Follow string `query:"follow" default:"done" enum:"none,done,all" doc:"none: what there is by now; all: also what its threads and processes print after done, until its kernel ends or the sandbox keeps it no longer"`
 }
 
 type getOutput struct {
@@ -80,18 +91,19 @@ func (h *handlers) executions(a huma.API) {
 		MaxBodyBytes: maxCodeBody, Tags: tags, Summary: "Run a cell",
 		Description: "Answers when the cell is done; with `Accept: text/event-stream` with its events as they come; with `detached` at once. " +
 			"A client that leaves does not end the cell; its execution can be asked for by id.",
-		Responses: map[string]*huma.Response{
-			"200": {Description: "What came of it", Content: map[string]*huma.MediaType{
-				"application/json": {Schema: schemaOf[api.Execution](a)}, "text/event-stream": {},
-			}},
-			"202": {Description: "detached: it runs or waits", Content: map[string]*huma.MediaType{
-				"application/json": {Schema: schemaOf[api.ExecutionInfo](a)},
-			}},
-			"default": {Description: "Error", Content: map[string]*huma.MediaType{
-				"application/json": {Schema: schemaOf[api.Error](a)},
-			}},
-		},
-	}, h.execute)
+		Responses: queueResponses(a),
+	}, func(ctx context.Context, in *execute) (*huma.StreamResponse, error) {
+		return h.execute(ctx, in.InQueue, in.Body)
+	})
+	route(a, huma.Operation{
+		OperationID: "send-comm", Method: http.MethodPost, Path: "/v1/sandboxes/{id}/contexts/{context}/comms",
+		MaxBodyBytes: maxCodeBody, Tags: tags, Summary: "Send a message to a comm",
+		Description: "Moves a widget, say: `comm` is one of Jupyter's comm messages, as events of the type `comm` have them. It is queued, answered and followed " +
+			"as a cell is, and done when its callbacks are. What the kernel does not know is no error to it.",
+		Responses: queueResponses(a),
+	}, func(ctx context.Context, in *sendComm) (*huma.StreamResponse, error) {
+		return h.execute(ctx, in.InQueue, in.Body.Execute())
+	})
 	route(a, huma.Operation{
 		OperationID: "list-executions", Method: http.MethodGet, Path: ofContext,
 		Tags: tags, Summary: "List a context's cells",
@@ -110,9 +122,9 @@ func (h *handlers) executions(a huma.API) {
 	route(a, huma.Operation{
 		OperationID: "follow-execution", Method: http.MethodGet, Path: ofExecution + "/events",
 		Tags: tags, Summary: "Follow an execution",
-		Description: "Its events after one, until it is done: server-sent events (`ExecutionEvent`; the id is its seq) or, asked with `Upgrade: websocket`, " +
+		Description: "Its events after one, until it is done or as `follow` says: server-sent events (`ExecutionEvent`; the id is its seq) or, asked with `Upgrade: websocket`, " +
 			"messages, to which the client may send `{\"type\": \"input\", \"text\": …}` and `{\"type\": \"cancel\"}`. `failure` (`Error`) says what went wrong with the stream.",
-		Responses: eventStream("Events until the cell is done"),
+		Responses: eventStream("Events, the last one done unless follow says otherwise"),
 	}, h.followExecution)
 	route(a, huma.Operation{
 		OperationID: "get-execution-output", Method: http.MethodGet, Path: ofExecution + "/output",
@@ -136,40 +148,55 @@ func (h *handlers) executions(a huma.API) {
 	})
 }
 
+// queueResponses are those of a call that puts something into a context's queue.
+func queueResponses(a huma.API) map[string]*huma.Response {
+	return map[string]*huma.Response{
+		"200": {Description: "What came of it", Content: map[string]*huma.MediaType{
+			"application/json": {Schema: schemaOf[api.Execution](a)}, "text/event-stream": {},
+		}},
+		"202": {Description: "detached: it runs or waits", Content: map[string]*huma.MediaType{
+			"application/json": {Schema: schemaOf[api.ExecutionInfo](a)},
+		}},
+		"default": {Description: "Error", Content: map[string]*huma.MediaType{
+			"application/json": {Schema: schemaOf[api.Error](a)},
+		}},
+	}
+}
+
 func schemaOf[T any](a huma.API) *huma.Schema {
 	t := reflect.TypeFor[T]()
 	return a.OpenAPI().Components.Schemas.Schema(t, true, t.Name())
 }
 
-func (h *handlers) execute(ctx context.Context, in *execute) (*huma.StreamResponse, error) {
-	if err := in.adoptKey(); err != nil {
+func (h *handlers) execute(ctx context.Context, in InQueue, req api.Execute) (*huma.StreamResponse, error) {
+	if err := in.adoptKey(&req); err != nil {
 		return nil, err
 	}
 	sandbox, kernel := string(in.ID), string(in.Context)
 	switch {
-	case in.Body.Detached:
-		info, err := h.Sandboxes.Queue(ctx, sandbox, kernel, in.Body)
+	case req.Detached:
+		info, err := h.Sandboxes.Queue(ctx, sandbox, kernel, req)
 		httpapi.Tag(ctx, logkey.Execution, info.ID)
 		return jsonResponse(http.StatusAccepted, info, err)
 	case in.stream:
 		return streamed(func(sink func(api.ExecutionEvent) error) error {
-			return h.Sandboxes.Run(ctx, sandbox, kernel, in.Body, sink)
+			return h.Sandboxes.Run(ctx, sandbox, kernel, req, sink)
 		}), nil
 	}
-	ex, err := h.Sandboxes.Execute(ctx, sandbox, kernel, in.Body)
+	ex, err := h.Sandboxes.Execute(ctx, sandbox, kernel, req)
 	httpapi.Tag(ctx, logkey.Execution, ex.ID)
 	return jsonResponse(http.StatusOK, wireExecution(ex), err)
 }
 
 // adoptKey makes the header what the body's id is.
-func (in *execute) adoptKey() error {
+func (in *InQueue) adoptKey(req *api.Execute) error {
 	switch {
-	case in.Key == "" || in.Key == in.Body.ID:
+	case in.Key == "" || in.Key == req.ID:
 		return nil
-	case in.Body.ID != "":
+	case req.ID != "":
 		return invalid("header.Idempotency-Key", "differs from the body's id, which is the same thing")
 	}
-	in.Body.ID = in.Key
+	req.ID = in.Key
 	return nil
 }
 
@@ -210,8 +237,9 @@ func (h *handlers) followExecution(ctx context.Context, in *getEvents) (*huma.St
 	if err != nil {
 		return nil, err
 	}
+	how := api.Follow{After: after, Until: in.Follow, Output: in.output()}
 	run := func(ctx context.Context, sink func(api.ExecutionEvent) error) error {
-		return h.Sandboxes.Follow(ctx, string(in.ID), string(in.Execution), after, in.output(), sink)
+		return h.Sandboxes.Follow(ctx, string(in.ID), string(in.Execution), how, sink)
 	}
 	return &huma.StreamResponse{Body: func(out huma.Context) {
 		if r, w := humago.Unwrap(out); isUpgrade(r) {

@@ -19,6 +19,7 @@ type cells struct {
 	cellEvents []api.ExecutionEvent
 	cellEnd    error // after the events
 	after      int64
+	until      string
 	budget     *api.OutputBudget
 	answers    []string
 	answered   chan struct{} // nil, or closed by the first answer to a question
@@ -44,8 +45,8 @@ func (m *memory) Run(_ context.Context, id, _ string, req api.Execute, sink func
 	return m.tell(id, sink)
 }
 
-func (m *memory) Follow(_ context.Context, id, _ string, after int64, o *api.OutputBudget, sink func(api.ExecutionEvent) error) error {
-	m.after, m.budget = after, o
+func (m *memory) Follow(_ context.Context, id, _ string, how api.Follow, sink func(api.ExecutionEvent) error) error {
+	m.after, m.until, m.budget = how.After, how.Until, how.Output
 	return m.tell(id, sink)
 }
 
@@ -124,6 +125,30 @@ data: {"seq":2,"type":"done","execution":{"id":"x","context_id":"","status":"ok"
 
 `
 
+func TestMessageToAComm(t *testing.T) {
+	const comms = "/v1/sandboxes/box/contexts/ctx/comms"
+	e := start(t)
+	body := `{"comm":{"msg_type":"comm_msg","comm_id":"c","data":{"method":"update"},"buffers":["AAE="]},"timeout_seconds":3}`
+	resp, _ := e.call("POST", comms, body, "Idempotency-Key", "mine")
+	if c := e.ran.Comm; resp.StatusCode != 200 || c == nil || c.CommID != "c" || string(c.Data["method"]) != `"update"` || c.Buffers[0] != "AAE=" || e.ran.ID != "mine" || e.ran.TimeoutSeconds != 3 {
+		t.Errorf("got %d, %+v", resp.StatusCode, e.ran)
+	}
+	if resp, _ := e.call("POST", comms, `{"comm":{"msg_type":"comm_close","comm_id":"c"},"detached":true}`); resp.StatusCode != 202 {
+		t.Errorf("detached: got %d", resp.StatusCode)
+	}
+	e.cellEvents = told
+	if _, body := e.call("POST", comms, `{"comm":{"msg_type":"comm_open","comm_id":"c","target_name":"t"}}`, "Accept", "text/event-stream"); body != toldStream {
+		t.Errorf("got %s", body)
+	}
+	for _, bad := range []string{
+		`{}`, `{"comm":{"msg_type":"comm_msg"}}`, `{"comm":{"msg_type":"execute_request","comm_id":"c"}}`, `{"comm":{"msg_type":"comm_msg","comm_id":""}}`,
+		`{"comm":{"msg_type":"comm_msg","comm_id":"c","data":[]}}`, `{"comm":{"msg_type":"comm_msg","comm_id":"c","code":"1"}}`, `{"comm":{"msg_type":"comm_msg","comm_id":"c"},"code":"1"}`,
+	} {
+		resp, body := e.call("POST", comms, bad)
+		e.refused(resp, body, 422, api.CodeRequestInvalid)
+	}
+}
+
 func TestCellThatIsStreamed(t *testing.T) {
 	e := start(t)
 	e.cellEvents = told
@@ -138,6 +163,14 @@ func TestCellThatIsStreamed(t *testing.T) {
 	if _, _ = e.call("GET", cell+"/events", "", "Last-Event-ID", "8"); e.after != 8 {
 		t.Errorf("Last-Event-ID: got after %d", e.after)
 	}
+	if e.until != api.FollowDone {
+		t.Errorf("followed until %q", e.until)
+	}
+	if _, _ = e.call("GET", cell+"/events?follow=all", ""); e.until != api.FollowAll {
+		t.Errorf("followed until %q", e.until)
+	}
+	resp, body = e.call("GET", cell+"/events?follow=ever", "")
+	e.refused(resp, body, 422, api.CodeRequestInvalid)
 	e.cellEvents, e.cellEnd = told[:1], &panda.Error{Code: api.CodeSandboxFailed, Message: "it ended"}
 	if _, body = e.call("GET", cell+"/events", ""); !strings.Contains(body, "event: failure\ndata: {\"error\":\"it ended\",\"code\":\"sandbox.failed\"") {
 		t.Errorf("got %s", body)

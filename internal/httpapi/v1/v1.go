@@ -60,8 +60,8 @@ type Sandboxes interface {
 	Queue(ctx context.Context, id, contextID string, req api.Execute) (api.ExecutionInfo, error)
 	Execution(ctx context.Context, id, executionID string, o *api.OutputBudget) (api.Execution, error)
 	Executions(ctx context.Context, id, contextID string) ([]api.ExecutionInfo, error)
-	// Follow calls sink with each event after one, until the cell is done.
-	Follow(ctx context.Context, id, executionID string, after int64, o *api.OutputBudget, sink func(api.ExecutionEvent) error) error
+	// Follow calls sink with an execution's events.
+	Follow(ctx context.Context, id, executionID string, how api.Follow, sink func(api.ExecutionEvent) error) error
 	// Output calls write with all that was printed to stdout or stderr by now.
 	Output(ctx context.Context, id, executionID, stream string, write func(text string) error) error
 	CancelExecution(ctx context.Context, id, executionID string) error

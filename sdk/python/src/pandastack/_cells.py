@@ -79,6 +79,8 @@ class ExecutionInfo:
         status: ``queued``, ``running``, ``ok``, ``error``, ``timeout``, ``died`` or ``aborted``.
         position: In its context's queue, from 1; 0 when it does not wait.
         code: Its beginning, at most 1,024 bytes.
+        comm_id: The comm that it is a message to, instead of code.
+        execution_count: The number in ``In [n]``, once it has ended; 0 without one.
         events: The number of the newest event.
         queued_at: RFC 3339, by the sandbox's clock, as are the others; "" for what has not happened.
         input: The question that waits for an answer.
@@ -95,6 +97,8 @@ class ExecutionInfo:
     started_at: str = ""
     ended_at: str = ""
     input: Optional[InputRequest] = None
+    comm_id: str = ""
+    execution_count: int = 0
 
     @classmethod
     def from_dict(cls, data: object) -> ExecutionInfo:
@@ -112,6 +116,8 @@ class ExecutionInfo:
             started_at=fields.text("started_at", ""),
             ended_at=fields.text("ended_at", ""),
             input=fields.optional("input", InputRequest.from_dict),
+            comm_id=fields.text("comm_id", ""),
+            execution_count=fields.integer("execution_count", 0),
         )
 
 

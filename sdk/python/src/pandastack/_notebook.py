@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional, Union
 
-from ._cells import ExecutionEvent, HistoryEntry
+from ._cells import ExecutionEvent, ExecutionInfo, HistoryEntry
 from ._results import CellError, Execution, Result
 
 Path_ = Union[str, Path]
@@ -94,19 +94,33 @@ def source(cell: dict[str, Any]) -> str:
     return text if isinstance(text, str) else "".join(text)
 
 
-def of_history(entries: Iterable[HistoryEntry]) -> dict[str, Any]:
-    """A notebook of the cells that a context ran, without their outputs."""
-    cells = [
-        {
-            "cell_type": "code",
-            "execution_count": entry.line,
-            "metadata": {},
-            "outputs": [],
-            "source": _lines(entry.code),
-        }
-        for entry in entries
-    ]
+def kept(entries: Iterable[HistoryEntry], executions: Iterable[ExecutionInfo]) -> dict[int, ExecutionInfo]:
+    """The executions of a history's cells that there still are, by line.
+
+    Executions of a kernel before the one there is have the same counts; the latest is meant.
+    """
+    lines = {entry.line for entry in entries}
+    ran = (one for one in executions if one.execution_count in lines and not one.comm_id)
+    return {one.execution_count: one for one in sorted(ran, key=lambda one: one.ended_at)}
+
+
+def cell(entry: HistoryEntry, outputs: Optional[list[dict[str, Any]]]) -> dict[str, Any]:
+    """A cell that a context ran, with its outputs; None where they are not kept."""
+    return {
+        "cell_type": "code",
+        "execution_count": entry.line,
+        "metadata": {"pandastack": {"outputs": "not kept"}} if outputs is None else {},
+        "outputs": outputs or [],
+        "source": _lines(entry.code),
+    }
+
+
+def of_cells(cells: list[dict[str, Any]], language: str) -> dict[str, Any]:
+    """A notebook of cells."""
+    name = language or "python"
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    if name != "python":
+        kernel = {"display_name": name.capitalize(), "language": name, "name": name}
     return {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 4}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import time
@@ -106,6 +107,21 @@ def cell(
     output = sparse(stream_bytes=max_output, result_bytes=max_result)
     more = sparse(timeout_seconds=seconds, output=output, **options)
     return {"code": code, "id": execution_id(), **more}
+
+
+def comm(
+    comm_id: str,
+    data: Optional[Mapping[str, Any]],
+    kind: str,
+    *,
+    buffers: Sequence[bytes] = (),
+    metadata: Optional[Mapping[str, Any]] = None,
+    target_name: str = "",
+) -> dict[str, Any]:
+    """A comm message as the server takes it."""
+    encoded = [base64.b64encode(buffer).decode("ascii") for buffer in buffers]
+    more = sparse(metadata=metadata, target_name=target_name, buffers=encoded)
+    return {"msg_type": kind, "comm_id": comm_id, "data": dict(data or {}), **more}
 
 
 def execution_id() -> str:

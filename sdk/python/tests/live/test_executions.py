@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from pandastack import (
@@ -136,6 +140,91 @@ def test_questions_are_answered(ctx: CodeContext) -> None:
     with pytest.raises(ConflictError) as late:
         handle.input("no")
     assert late.value.code == "execution.no_input"
+
+
+def test_what_threads_print_later(ctx: CodeContext) -> None:
+    code = "import threading\ngo = threading.Event()\n"
+    code += "threading.Thread(target=lambda: (go.wait(), print('late', end=''))).start()\nprint('in time')"
+    handle = ctx.attach(ctx.run_code(code, check=True).id)
+    heard: list[ExecutionEvent] = []
+    for event in handle.events(follow="all"):
+        heard.append(event)
+        if event.type == "done":
+            ctx.run_code("go.set()", check=True)
+        if event.text == "late":
+            ctx.restart()  # nothing can follow
+    assert [event.type for event in heard] == ["stdout", "done", "stdout"]
+    assert [event.type for event in handle.events()] == ["stdout", "done"]
+    assert [event.text for event in handle.events(after=2)] == ["late"]
+    assert [event.seq for event in handle.events(follow="none")] == [1, 2, 3]
+    assert handle.result().stdout == "in time\nlate"
+
+
+WIDGETS = """
+import ipywidgets
+from comm import get_comm_manager
+slider = ipywidgets.IntSlider(max=50)
+slider.observe(lambda change: print('now', change.new), 'value')
+button = ipywidgets.Button()
+button.on_click(lambda _: 1 / 0)
+def turned(comm, _):
+    comm.on_msg(lambda m: comm.send({}, buffers=[bytes(b)[::-1] for b in m['buffers']]))
+get_comm_manager().register_target('turned', turned)
+print(slider.model_id, button.model_id)
+"""
+
+
+def widgets_answer(ctx: CodeContext) -> None:
+    """Moves a slider, clicks a button, and sends bytes there and back."""
+    slider, button = ctx.run_code(WIDGETS, check=True).stdout.split()
+    moved = ctx.send_comm(slider, {"method": "update", "state": {"value": 7}})
+    assert (moved.stdout, moved.status, moved.execution_count) == ("now 7\n", "ok", 0)
+    assert ctx.run_code("slider.value").text == "7"
+    clicked = ctx.send_comm(button, {"method": "custom", "content": {"event": "click"}})
+    assert clicked.error is not None
+    assert clicked.error.name == "ZeroDivisionError"
+    ctx.send_comm("mine", kind="comm_open", target_name="turned")
+    came: list[ExecutionEvent] = []
+    ctx.send_comm("mine", buffers=[bytes(range(256)), b""], on_event=came.append)
+    (comm,) = (event.comm for event in came if event.comm is not None)
+    assert (comm["comm_id"], comm["msg_type"]) == ("mine", "comm_msg")
+    assert [base64.b64decode(one) for one in comm["buffers"]] == [bytes(range(256))[::-1], b""]
+
+
+def test_widgets_are_moved(ctx: CodeContext) -> None:
+    widgets_answer(ctx)
+
+
+def test_ipykernel_over_zeromq(box: Sandbox) -> None:
+    spec = {
+        "argv": ["python", "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "language": "python",
+        "interrupt_mode": "message",
+    }
+    folder = "/usr/local/share/jupyter/kernels/by-message"
+    box.filesystem.write(f"{folder}/kernel.json", json.dumps(spec).encode())
+    with box.create_code_context(kernel="by-message") as ctx:
+        widgets_answer(ctx)
+        endless = ctx.start("kept = 41\nprint('on', flush=True)\nwhile True: pass")
+        next(endless.events())
+        endless.cancel()
+        error = endless.wait().error
+        assert error is not None
+        assert error.name == "KeyboardInterrupt"
+        assert ctx.run_code("kept + 1").text == "42"
+
+
+def test_a_history_is_exported_with_its_outputs(ctx: CodeContext, tmp_path: Path) -> None:
+    ctx.run_code("'lost'")
+    ctx.restart()
+    ctx.run_code("print('Å')\n6 * 7")
+    ctx.run_code("1/0")
+    exported = json.loads(ctx.export_notebook(tmp_path / "out.ipynb").read_text(encoding="utf-8"))
+    nbformat.validate(exported)
+    first, second = exported["cells"]
+    assert [one["output_type"] for one in first["outputs"]] == ["stream", "execute_result"]
+    assert (first["outputs"][0]["text"], first["outputs"][1]["data"]) == (["Å\n"], {"text/plain": ["42"]})
+    assert [one["ename"] for one in second["outputs"]] == ["ZeroDivisionError"]
 
 
 def test_queue(box: Sandbox, ctx: CodeContext) -> None:

@@ -71,6 +71,39 @@ def test_a_cell_comes_to_the_functions(flavour: Flavour, wire: WireServer, conte
     assert body == {"code": "code", "timeout_seconds": 9, "output": {"stream_bytes": 100}}
 
 
+def test_a_message_to_a_comm(flavour: Flavour, wire: WireServer, context: Any) -> None:
+    wire.reply(stream(event(1, "comm", comm={"comm_id": "c", "buffers": ["AQ=="]}), done(2)), stream(done(1)))
+    seen: list[Any] = []
+    ex = flavour.run(
+        context.send_comm("c", {"a": 1}, buffers=[b"\0\1"], timeout=2, on_event=lambda e: seen.append(e.comm))
+    )
+    assert (ex.ok, seen) == (True, [{"comm_id": "c", "buffers": ["AQ=="]}, None])
+    body = dict(wire.requests[0].json)
+    assert wire.requests[0].target == "/v1/sandboxes/s1/contexts/c1/comms"
+    assert body.pop("id")
+    comm = {"msg_type": "comm_msg", "comm_id": "c", "data": {"a": 1}, "buffers": ["AAE="]}
+    assert body == {"timeout_seconds": 2, "comm": comm}
+    flavour.run(context.send_comm("c", kind="comm_open", target_name="t", metadata={"v": "2"}))
+    opened = wire.requests[1].json["comm"]
+    assert opened == {
+        "msg_type": "comm_open", "comm_id": "c", "data": {}, "target_name": "t", "metadata": {"v": "2"}
+    }  # fmt: skip
+
+
+def test_what_comes_after_the_end(flavour: Flavour, wire: WireServer, context: Any) -> None:
+    wire.reply(
+        stream(event(1, "stdout", text="a"), done(2), event(3, "stdout", text="late")),
+        answer(200, {"id": "x", "status": "ok", "events": 3}),
+    )
+    handle = context.attach("x")
+    assert [e.seq for e in collect(flavour, handle.events(follow="all"))] == [1, 2, 3]
+    assert wire.requests[0].target.endswith("/executions/x/events?after=0&follow=all")
+    wire.reply(stream(event(1, "stdout", text="a")))  # it still runs
+    assert [e.seq for e in collect(flavour, handle.events(follow="none"))] == [1]
+    with pytest.raises(ValueError, match="follow"):
+        collect(flavour, handle.events(follow="ever"))
+
+
 def test_a_failed_cell_that_is_checked(flavour: Flavour, wire: WireServer, context: Any) -> None:
     wire.reply(stream(done(1, status="error", error={"name": "E"})))
     with pytest.raises(CellFailed):

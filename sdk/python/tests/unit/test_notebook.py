@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from pandastack import NotebookProgress
@@ -114,7 +115,34 @@ def test_what_is_no_notebook(flavour: Flavour, context: Any, tmp_path: Path, con
 def test_a_history_becomes_a_notebook(
     flavour: Flavour, wire: WireServer, context: Any, tmp_path: Path
 ) -> None:
-    wire.reply(answer(200, {"items": [{"session": 0, "line": 3, "code": "a\nb"}]}))
+    lines = [{"session": 0, "line": n, "code": code} for n, code in ((1, "a\nb"), (2, "b"), (3, "c"))]
+    ran = {"status": "ok", "context_id": "c1", "code": "b", "queued_at": "2026-01-01T00:00:00Z"}
+    wire.reply(
+        answer(200, {"items": lines}),
+        answer(200, {"items": [
+            {**ran, "id": "before_the_restart", "execution_count": 2, "ended_at": "2026-01-01T00:00:01Z"},
+            {**ran, "id": "x2", "execution_count": 2, "ended_at": "2026-01-01T00:00:02.5Z"},
+            {**ran, "id": "widget", "comm_id": "w", "ended_at": "2026-01-01T00:00:03Z"},
+            {**ran, "id": "x3", "execution_count": 3, "ended_at": "2026-01-01T00:00:04Z"},
+        ]}),
+        stream(
+            event(1, "result", result={"data": {"text/plain": "7"}, "is_main_result": True}),
+            done(2, execution_count=2), event(3, "stdout", text="late"),
+        ),
+        answer(404, {"error": "gone", "code": "execution.not_found"}),
+    )  # fmt: skip
     path = flavour.run(context.export_notebook(tmp_path / "out.ipynb"))
-    (cell,) = json.loads(path.read_text())["cells"]
-    assert (cell["source"], cell["execution_count"], cell["outputs"]) == (["a\n", "b"], 3, [])
+    assert wire.requests[2].target == "/v1/sandboxes/s1/executions/x2/events?after=0&follow=none"
+    exported = json.loads(path.read_text())
+    nbformat.validate(exported)
+    first, second, third = exported["cells"]
+    assert (first["source"], first["execution_count"], first["outputs"]) == (["a\n", "b"], 1, [])
+    assert first["metadata"] == third["metadata"] == {"pandastack": {"outputs": "not kept"}}
+    assert second["metadata"] == {}
+    assert second["outputs"] == [
+        {
+            "output_type": "execute_result", "metadata": {}, "execution_count": 2,
+            "data": {"text/plain": ["7"]},
+        },
+        {"output_type": "stream", "name": "stdout", "text": ["late"]},
+    ]  # fmt: skip

@@ -45,16 +45,24 @@ class AsyncExecutionHandle:
         self._path = f"{sandbox_path}/executions/{_wire.segment(execution_id)}"
         self._explain = explain
 
-    async def events(self, after: int = 0) -> AsyncIterator[ExecutionEvent]:
+    async def events(self, after: int = 0, *, follow: str = "done") -> AsyncIterator[ExecutionEvent]:
         """Its events with a number above `after`, as they come, to its end.
 
         A connection that breaks is taken up where it ended.
 
+        Args:
+            follow: ``"none"`` ends with what there is by now; ``"all"`` goes on after ``done`` with what
+                the cell's threads and processes print then, until the context's kernel ends or the
+                sandbox no longer keeps the execution.
+
         Raises:
+            ValueError: `follow` is none of them.
             ExecInterrupted: The server did not come back for half a minute.
             NotFoundError: The execution, or its sandbox, is gone.
         """
-        async with closing(self._follow(after, None)) as events:
+        if follow not in ("none", "done", "all"):
+            raise ValueError(f"follow is 'none', 'done' or 'all', not {follow!r}")
+        async with closing(self._follow(after, None, follow)) as events:
             async for event in events:
                 yield event
 
@@ -93,22 +101,22 @@ class AsyncExecutionHandle:
         return f"<{type(self).__name__} {self.id}>"
 
     async def _follow(
-        self, after: int, begin: Optional[tuple[str, Mapping[str, Any]]]
+        self, after: int, begin: Optional[tuple[str, Mapping[str, Any]]], until: str = "done"
     ) -> AsyncIterator[ExecutionEvent]:
         """Follows it; `begin` is the call that begins it, which may be made again."""
         last, deadline = after, monotonic() + _REATTACH
         waits = iter(_WAITS)
         while True:
             try:
-                async with closing(self._connection(last, begin)) as events:
+                async with closing(self._connection(last, begin, until)) as events:
                     async for event in events:
                         if event.seq <= last:
                             continue
                         last, deadline, waits = event.seq, monotonic() + _REATTACH, iter(_WAITS)
                         yield event
-                        if event.type == "done":
+                        if event.type == "done" and until == "done":
                             return
-                if last > 0 and await self._ended(last):
+                if until == "none" or (last > 0 and await self._ended(last)):
                     return
                 lost = ConnectionError("The stream ended before the cell did.", code="client.connection_lost")
             except ConnectionError as error:
@@ -124,12 +132,13 @@ class AsyncExecutionHandle:
         return so_far.status not in _UNDER_WAY and so_far.events <= last
 
     async def _connection(
-        self, last: int, begin: Optional[tuple[str, Mapping[str, Any]]]
+        self, last: int, begin: Optional[tuple[str, Mapping[str, Any]]], until: str
     ) -> AsyncIterator[ExecutionEvent]:
         if begin is not None and last == 0:
             opened = self._transport.events("POST", begin[0], body=begin[1])
         else:
-            opened = self._transport.events("GET", f"{self._path}/events", params={"after": str(last)})
+            params = {"after": str(last), **({} if until == "done" else {"follow": until})}
+            opened = self._transport.events("GET", f"{self._path}/events", params=params)
         async with opened as events:
             async for event in events:
                 if event.name == "failure":
@@ -142,13 +151,13 @@ class AsyncListeners:
 
     def __init__(
         self,
-        on_stdout: Optional[OnText],
-        on_stderr: Optional[OnText],
-        on_result: Optional[OnResult],
-        on_error: Optional[OnError],
-        on_event: Optional[OnEvent],
-        on_input: Optional[OnInput],
-        stdin: Optional[Stdin],
+        on_stdout: Optional[OnText] = None,
+        on_stderr: Optional[OnText] = None,
+        on_result: Optional[OnResult] = None,
+        on_error: Optional[OnError] = None,
+        on_event: Optional[OnEvent] = None,
+        on_input: Optional[OnInput] = None,
+        stdin: Optional[Stdin] = None,
     ) -> None:
         if on_input is not None and stdin is not None:
             raise ValueError("give on_input or stdin, not both")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
@@ -136,6 +136,44 @@ class CodeContext(ContextInfo):
         with closing(handle._follow(0, (f"{self._path}/executions", body))) as events:
             for event in events:
                 yield event
+
+    def send_comm(
+        self,
+        comm_id: str,
+        data: Optional[Mapping[str, Any]] = None,
+        *,
+        kind: str = "comm_msg",
+        buffers: Sequence[bytes] = (),
+        metadata: Optional[Mapping[str, Any]] = None,
+        target_name: str = "",
+        timeout: Optional[float] = None,
+        on_event: Optional[OnEvent] = None,
+    ) -> Execution:
+        """Sends a message to a comm of the kernel and waits until its callbacks are done.
+
+        It takes its turn in the context's queue, and what the callbacks print, show and send back is its
+        execution's. A widget's comm has its model's id: ``send_comm(slider_id, {"method": "update",
+        "state": {"value": 7}})`` moves a slider, ``{"method": "custom", "content": {"event": "click"}}``
+        clicks a button. A comm that the kernel does not know is no error.
+
+        Args:
+            comm_id: Whose message it is.
+            data: The message.
+            kind: ``comm_open``, ``comm_msg`` or ``comm_close``.
+            buffers: Its binary part.
+            metadata: Of the message.
+            target_name: With ``comm_open``, whom the kernel hands the comm to.
+            timeout: Seconds after which the callbacks are interrupted; None for no limit.
+            on_event: Called with each `ExecutionEvent`; those of the type ``comm`` are the kernel's answers.
+
+        Raises:
+            NotOfferedError: The sandbox goes on from a snapshot whose agent cannot do this yet.
+        """
+        message = _wire.comm(comm_id, data, kind, buffers=buffers, metadata=metadata, target_name=target_name)
+        seconds = _wire.limit(timeout, None)
+        body = {"comm": message, "id": _wire.execution_id(), **_wire.sparse(timeout_seconds=seconds)}
+        to = Listeners(on_event=on_event)
+        return run(self.attach(body["id"]), (f"{self._path}/comms", body), to)
 
     def start(
         self,
@@ -270,9 +308,34 @@ class CodeContext(ContextInfo):
         return execution
 
     def export_notebook(self, path: Union[str, Path], limit: int = 10_000) -> Path:
-        """Writes the cells that the context's kernel ran as an ``.ipynb``, without their outputs."""
+        """Writes the cells that the context's kernel ran as an ``.ipynb``.
+
+        Cells have the outputs that the sandbox still keeps: those of its latest 256 executions, also
+        what threads printed later. The metadata of a cell without says so (``pandastack.outputs`` is
+        ``"not kept"``).
+
+        Raises:
+            ConflictError: A cell runs; code ``context.busy``.
+        """
         entries = self.history(limit)
-        return blocking(lambda: _notebook.write(_notebook.of_history(entries), path))
+        kept = _notebook.kept(entries, self.executions())
+        cells = []
+        for entry in entries:
+            handle = self.attach(kept[entry.line].id) if entry.line in kept else None
+            cells.append(_notebook.cell(entry, None if handle is None else self._outputs(handle)))
+        return blocking(lambda: _notebook.write(_notebook.of_cells(cells, self.language), path))
+
+    def _outputs(self, handle: ExecutionHandle) -> Optional[list[dict[str, Any]]]:
+        """What a cell that has ended left by now; None where it is not kept any more."""
+        outputs, ended = _notebook.Outputs(), None
+        try:
+            with closing(handle.events(follow="none")) as events:
+                for event in events:
+                    outputs.add(event)
+                    ended = event.execution or ended
+        except NotFoundError:
+            return None
+        return None if ended is None else outputs.finished(ended)
 
     def refresh(self) -> CodeContext:
         """Asks the server for this object's fields again and returns the object itself."""

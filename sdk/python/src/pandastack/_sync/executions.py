@@ -46,16 +46,24 @@ class ExecutionHandle:
         self._path = f"{sandbox_path}/executions/{_wire.segment(execution_id)}"
         self._explain = explain
 
-    def events(self, after: int = 0) -> Iterator[ExecutionEvent]:
+    def events(self, after: int = 0, *, follow: str = "done") -> Iterator[ExecutionEvent]:
         """Its events with a number above `after`, as they come, to its end.
 
         A connection that breaks is taken up where it ended.
 
+        Args:
+            follow: ``"none"`` ends with what there is by now; ``"all"`` goes on after ``done`` with what
+                the cell's threads and processes print then, until the context's kernel ends or the
+                sandbox no longer keeps the execution.
+
         Raises:
+            ValueError: `follow` is none of them.
             ExecInterrupted: The server did not come back for half a minute.
             NotFoundError: The execution, or its sandbox, is gone.
         """
-        with closing(self._follow(after, None)) as events:
+        if follow not in ("none", "done", "all"):
+            raise ValueError(f"follow is 'none', 'done' or 'all', not {follow!r}")
+        with closing(self._follow(after, None, follow)) as events:
             for event in events:
                 yield event
 
@@ -94,22 +102,22 @@ class ExecutionHandle:
         return f"<{type(self).__name__} {self.id}>"
 
     def _follow(
-        self, after: int, begin: Optional[tuple[str, Mapping[str, Any]]]
+        self, after: int, begin: Optional[tuple[str, Mapping[str, Any]]], until: str = "done"
     ) -> Iterator[ExecutionEvent]:
         """Follows it; `begin` is the call that begins it, which may be made again."""
         last, deadline = after, monotonic() + _REATTACH
         waits = iter(_WAITS)
         while True:
             try:
-                with closing(self._connection(last, begin)) as events:
+                with closing(self._connection(last, begin, until)) as events:
                     for event in events:
                         if event.seq <= last:
                             continue
                         last, deadline, waits = event.seq, monotonic() + _REATTACH, iter(_WAITS)
                         yield event
-                        if event.type == "done":
+                        if event.type == "done" and until == "done":
                             return
-                if last > 0 and self._ended(last):
+                if until == "none" or (last > 0 and self._ended(last)):
                     return
                 lost = ConnectionError("The stream ended before the cell did.", code="client.connection_lost")
             except ConnectionError as error:
@@ -125,12 +133,13 @@ class ExecutionHandle:
         return so_far.status not in _UNDER_WAY and so_far.events <= last
 
     def _connection(
-        self, last: int, begin: Optional[tuple[str, Mapping[str, Any]]]
+        self, last: int, begin: Optional[tuple[str, Mapping[str, Any]]], until: str
     ) -> Iterator[ExecutionEvent]:
         if begin is not None and last == 0:
             opened = self._transport.events("POST", begin[0], body=begin[1])
         else:
-            opened = self._transport.events("GET", f"{self._path}/events", params={"after": str(last)})
+            params = {"after": str(last), **({} if until == "done" else {"follow": until})}
+            opened = self._transport.events("GET", f"{self._path}/events", params=params)
         with opened as events:
             for event in events:
                 if event.name == "failure":
@@ -143,13 +152,13 @@ class Listeners:
 
     def __init__(
         self,
-        on_stdout: Optional[OnText],
-        on_stderr: Optional[OnText],
-        on_result: Optional[OnResult],
-        on_error: Optional[OnError],
-        on_event: Optional[OnEvent],
-        on_input: Optional[OnInput],
-        stdin: Optional[Stdin],
+        on_stdout: Optional[OnText] = None,
+        on_stderr: Optional[OnText] = None,
+        on_result: Optional[OnResult] = None,
+        on_error: Optional[OnError] = None,
+        on_event: Optional[OnEvent] = None,
+        on_input: Optional[OnInput] = None,
+        stdin: Optional[Stdin] = None,
     ) -> None:
         if on_input is not None and stdin is not None:
             raise ValueError("give on_input or stdin, not both")
