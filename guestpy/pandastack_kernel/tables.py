@@ -1,16 +1,16 @@
-"""Tables of pandas and polars as data: one more MIME type beside their HTML. See PROTOCOL.md.
+"""Tables of pandas and polars as data: one more MIME type beside their HTML.
 
-Found by the names of their classes, so that a library is imported by whom it serves.
+See PROTOCOL.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
+from .display import add_format
 from .jsonsafe import dumps
 from .values import Values
 
@@ -20,25 +20,10 @@ _MAX_ROWS = 100
 _MAX_COLUMNS = 50
 _MAX_BYTES = 1 << 18  # of the rows as JSON
 
-Describe = Callable[[Any], dict[str, Any]]
-
 
 def install(shell: InteractiveShell) -> None:
     """Add the table to what shell shows of frames and series."""
-    formatter = shell.display_formatter.mimebundle_formatter
-    for (module, name), describe in _CLASSES.items():
-        formatter.for_type_by_name(module, name, partial(_bundle, describe))
-
-
-def _bundle(describe: Describe, value: Any) -> Any:
-    """The MIME bundle's part that we make, with that of a subclass."""
-    own = getattr(value, "_repr_mimebundle_", None)
-    bundle = own() if own is not None else None
-    data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-    try:
-        return {MIME: describe(value), **data}, metadata
-    except Exception:  # a subclass that is not quite a table: the rest is shown
-        return data, metadata
+    add_format(shell, MIME, _CLASSES)
 
 
 def _of_pandas(value: Any) -> dict[str, Any]:
@@ -69,7 +54,7 @@ def _of_polars(value: Any) -> dict[str, Any]:
     )
 
 
-_CLASSES: dict[tuple[str, str], Describe] = {
+_CLASSES: dict[tuple[str, str], Callable[[Any], dict[str, Any]]] = {
     ("pandas", "DataFrame"): _of_pandas,
     ("pandas.core.frame", "DataFrame"): _of_pandas,  # before pandas 3
     ("pandas", "Series"): _of_pandas,
@@ -82,7 +67,7 @@ _CLASSES: dict[tuple[str, str], Describe] = {
 def _table(
     rows: int, columns: int | None, sample: int, shown: list[Any], levels: list[Any]
 ) -> dict[str, Any]:
-    """What a table is, of columns and levels of the index that are cut to the sample."""
+    """A table by its columns and levels of the index, both cut to the sample."""
     cells = Values()
     values = _rows(cells, shown, sample)
     count = 1 if columns is None else columns
