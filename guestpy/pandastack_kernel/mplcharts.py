@@ -11,13 +11,14 @@ import sys
 from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 from .charts import Axes, Axis, Column, Figure, Series
 
 _NEAR = 1e-6  # of a bar's width: what touches
-_MAX_OUTLIERS = 1000  # looked at for a box
+_MOST_POINTS = 12  # more than any line of a box has that is not its outliers
 
 
 def read(figure: Any) -> Figure:
@@ -146,7 +147,7 @@ class _Reader:
     def _boxes(self) -> Iterator[Series]:
         """Boxes as bxp draws them: (box,) whisker, whisker, (caps,) median, (rest)."""
         bodies = [p for p in self.axes.patches if _name(p) == "PathPatch"]
-        found = list(_find_boxes(self.axes.lines))
+        found = list(_find_boxes(list(self.axes.lines)))
         if len(bodies) != len(found):
             bodies = [box.body for box in found]
         groups: dict[tuple[str, bool], list[_Box]] = {}
@@ -283,7 +284,7 @@ class _AxisReader:
         if self._is_period:
             freq = getattr(self._axis.axes, "freq", None)
             return [_period(n, freq) for n in numbers] if freq else numbers
-        return [_date(n) for n in numbers] if self._is_date else numbers
+        return _dates(numbers) if self._is_date else numbers
 
     def categories(self, numbers: list[float]) -> Column:
         """The names at numbers, if each has its own, else what they stand for."""
@@ -342,7 +343,7 @@ def _find_boxes(lines: Any) -> Iterator[_Box]:
     the box, two whiskers, two caps, the median, the mean, the outliers, of
     which whiskers and median are always there.
     """
-    points = [_points(line) for line in lines]
+    points = [line.get_xydata()[:_MOST_POINTS].tolist() for line in lines]
     i = 0
     while i + 2 < len(lines):
         box = None
@@ -374,8 +375,9 @@ def _box_at(i: int, lines: Any, points: list[Any], flat: bool) -> _Box | None:
     if not middle or not first <= middle[0] <= third:
         return None
     outliers: list[float] = []
-    while end < len(lines) and _is_marks(lines[end], turned(end), at):
-        outliers = [v for _, v in turned(end)]  # the last ones; the mean comes before
+    while end < len(lines) and _are_marks(lines[end], at, flat):
+        marks = lines[end].get_xydata()[:, 0 if flat else 1]
+        outliers = marks.tolist()  # the last ones; the mean comes before
         end += 1
     body = lines[i - 1] if i and len(points[i - 1]) in (5, 11) else None
     parts = [*lines[i:end]] if body is None else [body, *lines[i:end]]
@@ -391,17 +393,14 @@ def _is_bar(points: list[tuple[float, float]], at: float) -> bool:
     return value == same and start < at < end
 
 
-def _is_marks(line: Any, points: list[tuple[float, float]], at: float) -> bool:
-    return not _is_drawn(line) and all(x == at for x, _ in points)
+def _are_marks(line: Any, at: float, flat: bool) -> bool:
+    places = line.get_xydata()[:, 1 if flat else 0]
+    return not _is_drawn(line) and bool((places == at).all())
 
 
 def _is_drawn(line: Any) -> bool:
     """Whether a line is more than its markers."""
     return line.get_linestyle() not in ("None", "none", "", " ")
-
-
-def _points(line: Any) -> list[tuple[float, float]]:
-    return [(float(x), float(y)) for x, y in line.get_xydata()[:_MAX_OUTLIERS]]
 
 
 def _told_apart(offsets: Any) -> Any:
@@ -469,10 +468,15 @@ def _has_names(formatter: Any, locator: Any) -> bool:
     return kind in ("FixedFormatter", "StrCategoryFormatter")
 
 
-def _date(number: Any) -> Any:
-    if number is None or number != number:
-        return None
-    return sys.modules["matplotlib.dates"].num2date(number).replace(tzinfo=None)
+def _dates(numbers: list[Any]) -> list[Any]:
+    """Dates of days since matplotlib's epoch, which are exact to some microseconds."""
+    epoch = datetime.fromisoformat(sys.modules["matplotlib.dates"].get_epoch())
+    return [
+        epoch + timedelta(microseconds=round(n * 864e7) * 10)
+        if n is not None and n == n
+        else None
+        for n in numbers
+    ]
 
 
 def _period(ordinal: Any, freq: Any) -> Any:

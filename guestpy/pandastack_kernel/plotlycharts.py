@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import re
 import sys
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -68,8 +69,9 @@ def _axes(place: Any, traces: list[Trace], layout: Mapping[str, Any]) -> Axes:
     along: dict[str, list[Any]] = {"x": [], "y": []}
     for trace in traces:
         reader = _READERS.get(trace.get("type", "scatter"))
+        trace = {**trace, "x": _column(trace, "x"), "y": _column(trace, "y")}
         for name, values in along.items():
-            values.append(_column(trace, name))
+            values.append(trace[name])
         if reader is None:
             axes.unknown = True
         else:
@@ -170,7 +172,7 @@ def _bar(trace: Trace) -> Series:
 
 def _histogram(trace: Trace) -> Series:
     """Of names their bars, of numbers what is to be put into bins."""
-    x, y = _column(trace, "x"), _column(trace, "y")
+    x, y = trace["x"], trace["y"]
     flat = trace.get("orientation") == "h" or x is None
     sample, weights = (y, x) if flat else (x, y)
     sample = () if sample is None else sample
@@ -221,7 +223,7 @@ def _pie(trace: Trace) -> Series:
 
 
 def _box(trace: Trace) -> Series:
-    x, y = _column(trace, "x"), _column(trace, "y")
+    x, y = trace["x"], trace["y"]
     if trace.get("hoveron") == "points" and x is not None and y is not None:
         return _xy({**trace, "mode": "markers"})  # plotly.express.strip: no box is seen
     given = {name: _values(trace.get(name)) for name in _GIVEN}
@@ -230,7 +232,11 @@ def _box(trace: Trace) -> Series:
     names, sample = (y, x) if flat else (x, y)
     if of_samples:
         samples = _samples(names, sample, trace)
-        boxes = [_statistics(name, values, trace) for name, values in samples.items()]
+        boxes = [
+            _statistics(name, values, trace)
+            for name, values in samples.items()
+            if values
+        ]
     else:
         boxes = _given_boxes(names, given)
     return Series("box", _name(trace), {"boxes": Column(boxes)}, _way(flat))
@@ -260,13 +266,17 @@ def _given_boxes(names: Any, given: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _samples(names: Any, sample: Any, trace: Trace) -> dict[Any, list[float]]:
     values = [] if sample is None else listed(sample)
-    keys = [trace.get("name") or None] * len(values) if names is None else listed(names)
+    if names is None:
+        return {trace.get("name") or None: [v for v in values if _is_number(v)]}
     samples: dict[Any, list[float]] = {}
-    for key, value in zip(keys, values, strict=False):
-        if isinstance(value, (int, float)) and value == value:
-            key = tuple(key) if isinstance(key, list) else key
-            samples.setdefault(key, []).append(value)
+    for name, value in zip(listed(names), values, strict=False):
+        if _is_number(value):
+            samples.setdefault(name, []).append(value)
     return samples
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and value == value
 
 
 def _statistics(category: Any, sample: list[float], trace: Trace) -> dict[str, Any]:
@@ -274,18 +284,18 @@ def _statistics(category: Any, sample: list[float], trace: Trace) -> dict[str, A
     ordered = _sorted(sample)
     first, third = _quartiles(ordered, trace.get("quartilemethod", "linear"))
     reach = 1.5 * (third - first)
-    inside = [v for v in ordered if first - reach <= v <= third + reach]
+    start = bisect_left(ordered, first - reach)
+    end = bisect_right(ordered, third + reach)
     if trace.get("boxpoints", True) is False:
-        inside = ordered  # then the whiskers end at the last values
-    low, high = min(first, inside[0]), max(third, inside[-1])
-    outliers = [v for v in ordered if not low <= v <= high]
+        start, end = 0, len(ordered)  # then the whiskers end at the last values
+    outliers = ordered[:start] + ordered[end:]
     return {
         "category": category,
-        "min": low,
+        "min": min(first, ordered[start]),
         "first_quartile": first,
         "median": _quantile(ordered, 0.5),
         "third_quartile": third,
-        "max": high,
+        "max": max(third, ordered[end - 1]),
         "outliers": outliers,
         "outlier_count": len(outliers),
     }
@@ -331,7 +341,7 @@ _READERS: dict[str, Callable[[Trace], Series]] = {
 
 def _both(trace: Trace) -> tuple[Any, Any]:
     """x and y, of which one may be left to count."""
-    x, y = _column(trace, "x"), _column(trace, "y")
+    x, y = trace["x"], trace["y"]
     x = _counted(trace, "x", y) if x is None else x
     y = _counted(trace, "y", x) if y is None else y
     return x, y

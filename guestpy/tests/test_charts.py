@@ -349,9 +349,7 @@ def test_it_is_bounded_and_says_so(kernel: KernelClient) -> None:
     fig = "fig, axes = plt.subplots(6, 6, figsize=(3, 3))\n"
     seen = chart(kernel, fig + "for a in axes.flat: a.plot([1]); a.axis('off')")
     assert (seen["axes_count"], len(seen["axes"]), seen["truncated"]) == (36, 32, True)
-    bars = (
-        "plt.bar([f'{i:0>900}' for i in range(400)], np.arange(400)); plt.xticks([])"
-    )
+    bars = "plt.bar([f'{i:0>900}' for i in range(400)], np.arange(400)); plt.xticks([])"
     (one,) = axes(kernel, bars)["series"]
     assert one["count"] == 400
     assert one["values"] == list(range(len(one["values"])))
