@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 import contextlib
 import threading
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
 
 Hook = Callable[[dict[str, Any]], dict[str, Any] | None]
 
@@ -106,3 +109,37 @@ class KernelDisplayPublisher(DisplayPublisher):
                 return
             message = changed
         self.shell.post(message["msg_type"], message["content"])
+
+
+def add_format(
+    shell: InteractiveShell,
+    mime: str,
+    classes: Mapping[tuple[str, str], Callable[[Any], Any]],
+) -> None:
+    """Show objects of classes, each a module and a name, with one more MIME type.
+
+    So their library is imported by whom it serves. What describes an object may
+    fail, or return None, where it is not quite what its class says: the rest is shown.
+    """
+    formatter = shell.display_formatter.mimebundle_formatter
+    for (module, name), describe in classes.items():
+        formatter.for_type_by_name(module, name, partial(_bundle, mime, describe))
+
+
+def _bundle(mime: str, describe: Callable[[Any], Any], value: Any) -> Any:
+    """The MIME bundle's part that we make, with that of a subclass."""
+    own = getattr(value, "_repr_mimebundle_", None)
+    bundle = own() if own is not None else None
+    data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+    described = quietly(describe, value)
+    return ({mime: described, **data} if described is not None else data), metadata
+
+
+def quietly(describe: Callable[[Any], Any], value: Any) -> Any:
+    """What describe says of value; None, and not a word, where that fails."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return describe(value)
+    except Exception:
+        return None

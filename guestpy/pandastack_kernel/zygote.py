@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import launch, libraries, tables
+from . import figures, launch, libraries, tables
 from .frames import FrameReader, pack
 from .jsonsafe import safe_str
 from .shell import ZMQInteractiveShell, create_shell, forget_session
@@ -48,6 +48,7 @@ class Zygote:
         libraries.install()
         self.shell = create_shell()
         tables.install(self.shell)
+        figures.install(self.shell)
         self._wake_reader, self._wake_writer = os.pipe()
 
     def serve(self) -> Start | None:

@@ -186,7 +186,63 @@ def test_nothing_is_imported_for_it() -> None:
     code = (
         "from pandastack_kernel import shell, tables, zygote\n"
         "tables.install(shell.create_shell())\n"
-        "import sys; print([m for m in ('pandas', 'zmq') if m in sys.modules])"
+        "import sys; print([m for m in ('pandas', 'polars', 'zmq') if m in sys.modules])"
     )
     options = {"cwd": PACKAGE_ROOT, "capture_output": True, "text": True, "check": True}
     assert subprocess.run([sys.executable, "-c", code], **options).stdout == "[]\n"
+
+
+def test_polars(kernel: KernelClient) -> None:
+    cell = kernel.run(
+        "import polars as pl, datetime as dt, decimal\n"
+        "pl.DataFrame({'day': [dt.date(2024, 2, 29), None], 'n': [2**60, None], 's': ['a', None],\n"
+        "  'f': [float('nan'), None], 'g': [float('-inf'), 0.5], 'at': [dt.datetime(2024, 1, 1, 2), None],\n"
+        "  'took': [dt.timedelta(days=1, seconds=2.5), None], 'price': [decimal.Decimal('1.10'), None],\n"
+        "  'kind': pl.Series(['x', 'y'], dtype=pl.Categorical), 'l': [[1, None], None],\n"
+        "  'st': [{'k': 1.5}, None], 'b': [b'abc', None]})"
+    )
+    assert (cell.error, cell.stderr) == (None, "")
+    (bundle,) = cell.bundles
+    assert "<table" in bundle["text/html"]
+    seen = bundle[MIME]
+    assert (seen["kind"], seen["row_count"], seen["column_count"]) == (
+        "dataframe",
+        2,
+        12,
+    )
+    assert (seen["index"], seen["row_labels"], seen["truncated"]) == ([], [], False)
+    assert [c["name"] for c in seen["columns"]][:3] == ["day", "n", "s"]
+    assert [c["dtype"] for c in seen["columns"]][:4] == [
+        "Date",
+        "Int64",
+        "String",
+        "Float64",
+    ]
+    nan, infinite = {"$numberDouble": "NaN"}, {"$numberDouble": "-Infinity"}
+    first = ["2024-02-29", 2**60, "a", nan, infinite, "2024-01-01T02:00:00"]
+    first += ["P1DT0H0M2.5S", "1.10", "x", [1, None], {"k": 1.5}, "YWJj"]
+    assert seen["rows"][0] == first
+    second = [None, None, None, None, 0.5, None, None, None, "y", None, None, None]
+    assert seen["rows"][1] == second
+
+
+def test_polars_series_and_bounds(kernel: KernelClient) -> None:
+    seen = table(kernel, "import polars as pl; pl.Series('v', [1, None])")
+    assert seen == {
+        "kind": "series",
+        "row_count": 2,
+        "column_count": 1,
+        "index": [],
+        "columns": [{"name": "v", "dtype": "Int64"}],
+        "row_labels": [],
+        "rows": [[1], [None]],
+        "truncated": False,
+    }
+    seen = table(kernel, "pl.DataFrame(np.zeros((100_000, 200)))")
+    assert (seen["row_count"], seen["column_count"]) == (100_000, 200)
+    assert (len(seen["rows"]), len(seen["columns"])) == (100, 50)
+    assert seen["truncated"]
+    seen = table(kernel, "pl.DataFrame()")
+    assert (seen["rows"], seen["columns"], seen["truncated"]) == ([], [], False)
+    (bundle,) = kernel.run("pl.DataFrame({'a': [1]}).lazy()").bundles
+    assert MIME not in bundle

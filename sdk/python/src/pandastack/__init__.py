@@ -16,6 +16,7 @@ from ._async.processes import AsyncSandboxCommands
 from ._async.sandbox import AsyncSandbox
 from ._async.snapshots import AsyncSnapshots
 from ._cells import Completion, Dropped, ExecutionEvent, ExecutionInfo, HistoryEntry
+from ._chart import Chart, ChartAxes, ChartAxis, ChartBox, ChartSeries
 from ._create_retry import CreateRetryEvent
 from ._explore import BranchOutcome, Candidate, ExploreResult
 from ._models import (
@@ -83,6 +84,11 @@ __all__ = [
     "CapacityError",
     "CellError",
     "CellFailed",
+    "Chart",
+    "ChartAxes",
+    "ChartAxis",
+    "ChartBox",
+    "ChartSeries",
     "Client",
     "CodeContext",
     "Column",

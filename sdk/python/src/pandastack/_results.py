@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from . import _table
+from . import _chart, _table
+from ._chart import Chart
 from ._fields import Fields
 from ._table import Table
 from ._text import rendered
@@ -70,9 +71,10 @@ class _Accessors:
         return self._find("application/json")
 
     @property
-    def chart(self) -> Optional[str]:
-        """The picture: png, else jpeg, else svg."""
-        return self.png or self.jpeg or self.svg
+    def chart(self) -> Optional[Chart]:
+        """What a figure of matplotlib or plotly shows, as values; `png` is its picture."""
+        value = self._find(_chart.MIME)
+        return None if value is None else Chart.from_dict(value)
 
     @property
     def table(self) -> Optional[Table]:

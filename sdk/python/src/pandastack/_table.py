@@ -1,4 +1,4 @@
-"""The table in the bundle of a DataFrame or Series."""
+"""The table in the bundle of a DataFrame or Series, of pandas or polars."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Table:
         column_count: Of the whole; `columns` has at most 50.
         truncated: Whether anything of the whole is missing here.
         index: The levels of the index.
-        row_labels: For each of `rows` one value per level of the index.
+        row_labels: For each of `rows` one value per level of the index; polars has none.
     """
 
     kind: str
@@ -71,10 +71,11 @@ class Table:
 
 
 def _row(values: object) -> list[Any]:
-    return [_value(value) for value in values] if isinstance(values, list) else [_value(values)]
+    return [decoded(value) for value in values] if isinstance(values, list) else [decoded(values)]
 
 
-def _value(value: Any) -> Union[Any, float]:
+def decoded(value: Any) -> Union[Any, float]:
+    """A value of a table or chart: what JSON has no number for is a float."""
     if isinstance(value, Mapping) and set(value) == {"$numberDouble"}:
         try:
             return float(value["$numberDouble"])

@@ -56,6 +56,30 @@ def test_server_and_templates() -> None:
         assert caught.value.code == "template.not_found"
 
 
+def test_figures_are_charts(context: CodeContext) -> None:
+    values = "towns, rain = ['Ash', 'Birch'], [12.5, 30]\n"
+    drawn = context.run_code(
+        values + "import matplotlib.pyplot as plt\n"
+        "plt.bar(towns, rain, label='mm'); plt.title('Rain per town'); plt.ylabel('Rain (mm)'); plt.show()",
+        check=True,
+    )
+    shown = context.run_code(
+        "import plotly.graph_objects as go\n"
+        "fig = go.Figure(go.Bar(x=towns, y=rain, name='mm'))\n"
+        "fig.update_layout(title='Rain per town', yaxis_title='Rain (mm)')",
+        check=True,
+    )
+    assert picture(drawn.png or "")
+    for execution in (drawn, shown):
+        assert execution.chart is not None
+        (axes,) = execution.chart.axes
+        assert (execution.chart.type, execution.chart.title) == ("bar", "Rain per town")
+        assert axes.x is not None and axes.y is not None
+        assert (axes.x.scale, axes.y.label, axes.y.unit) == ("categorical", "Rain (mm)", "mm")
+        (bars,) = axes.series
+        assert (bars.label, bars.points) == ("mm", [("Ash", 12.5), ("Birch", 30)])
+
+
 def test_a_limit_is_honoured(context: CodeContext) -> None:
     context.run_code("kept = 'kept'", check=True)
     begun = time.monotonic()
