@@ -136,13 +136,29 @@ func (c *Client) sendJSON(ctx context.Context, method, path string, in any) (*ht
 	return c.send(ctx, method, path, bytes.NewReader(b), int64(len(b)))
 }
 
-// Hello implements Guest.
+// helloTries bounds the sessions that Hello begins.
+const helloTries = 5
+
+// Hello implements Guest. It begins another session where the agent ended one
+// without an answer: net/http's server gives a connection up whose first frame it
+// has not handled after 2 s, which cannot be set. A machine that was just restored
+// may take longer on a busy host, since all that code is new to it.
 func (c *Client) Hello(ctx context.Context) (h Hello, err error) {
-	err = c.call(ctx, "GET", "/hello", nil, &h)
+	for range helloTries {
+		err = c.call(ctx, "GET", "/hello", nil, &h)
+		if !cutOff(err) || ctx.Err() != nil {
+			break
+		}
+	}
 	if err == nil && (h.Version < 1 || h.Version > Version) {
 		err = fmt.Errorf("guest speaks protocol version %d, this host at most %d", h.Version, Version)
 	}
 	return h, err
+}
+
+// cutOff says whether a session came about and ended before the answer did.
+func cutOff(err error) bool {
+	return !errors.Is(err, errNoAnswer) && (errors.Is(err, ErrBroken) || errors.Is(err, io.ErrUnexpectedEOF))
 }
 
 // Resume implements Guest.

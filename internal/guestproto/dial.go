@@ -21,6 +21,9 @@ const (
 	maxRetry   = time.Second
 )
 
+// errNoAnswer says that no session came about.
+var errNoAnswer = errors.New("guestproto: no answer from the agent")
+
 // Dial opens a session with the agent at the other end of rw and returns once
 // the agent acknowledged it. Closing the session, or a Dial that fails, closes
 // rw. Use a Port where the pipe must outlive its sessions.
@@ -37,7 +40,7 @@ func dial(ctx context.Context, rw io.ReadWriteCloser, zeros int) (*hostConn, err
 	err := c.greet(zeros)
 	if !stop() || err != nil {
 		_ = rw.Close()
-		return nil, fmt.Errorf("guestproto: no answer from the agent: %w", errors.Join(ctx.Err(), err))
+		return nil, fmt.Errorf("%w: %w", errNoAnswer, errors.Join(ctx.Err(), err))
 	}
 	return c, nil
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -159,19 +160,19 @@ func (p *process) tryStart(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	var u undo.Stack
+	var m vmm.Machine
+	steps := stepTimer{last: time.Now()}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, u.Run(context.WithoutCancel(ctx)))
+			err = errors.Join(p.explain(ctx, err, m, &steps), u.Run(context.WithoutCancel(ctx)))
 		}
 	}()
-	steps := stepTimer{last: time.Now()}
 	spec, inputs, err := p.machineSpec(ctx)
 	defer inputs.close()
 	if err != nil {
 		return err
 	}
-	m, err := p.driver.Start(ctx, spec)
-	if err != nil {
+	if m, err = p.driver.Start(ctx, spec); err != nil {
 		return err
 	}
 	u.Push(func(context.Context) error { err := m.Kill(); <-m.Done(); return err })
@@ -357,6 +358,18 @@ func (p *process) key(ctx context.Context) (string, error) {
 type stepTimer struct {
 	last  time.Time
 	steps []guestproto.Step
+}
+
+// String gives what is done so far.
+func (t *stepTimer) String() string {
+	if len(t.steps) == 0 {
+		return "nothing"
+	}
+	var text []string
+	for _, s := range t.steps {
+		text = append(text, fmt.Sprintf("%s %.0f ms", s.Name, s.MS))
+	}
+	return strings.Join(text, ", ")
 }
 
 func (t *stepTimer) done(name string) {

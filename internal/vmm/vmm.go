@@ -3,6 +3,7 @@ package vmm
 
 import (
 	"context"
+	"io"
 	"net"
 	"os"
 )
@@ -106,6 +107,14 @@ type Machine interface {
 	// released; Err then says how it ended.
 	Done() <-chan struct{}
 	Err() error
+}
+
+// Inspector is a Machine that can tell what it waits for.
+type Inspector interface {
+	// Inspect writes what the VMM and its guest do at this moment, for whoever
+	// looks into a start that failed. It takes seconds, also when the VMM hangs or
+	// has ended. The machine is of no use afterwards but to be killed.
+	Inspect(ctx context.Context, w io.Writer)
 }
 
 // Mapping is a range of another process's memory.

@@ -36,7 +36,7 @@ func seed() uint64 {
 // TestRandomOperations compares random sequences with the model, over restarts of
 // the server.
 func TestRandomOperations(t *testing.T) {
-	w := newWorld(t, seed())
+	w := newWorld(t, seed(), 0)
 	n, goOn := rounds(60, 50*time.Second)
 	done := 0
 	for ; done < n && goOn() && !t.Failed(); done++ {

@@ -51,7 +51,7 @@ func onLast(do func(*world, *sandbox) error) func(*world) error {
 // TestFailpoints kills server or shim at every point that the sequence passes, each
 // once, beside a sandbox that must not notice.
 func TestFailpoints(t *testing.T) {
-	w := newWorld(t, seed())
+	w := newWorld(t, seed(), 0)
 	if err := w.create(); err != nil {
 		t.Fatal(err)
 	}

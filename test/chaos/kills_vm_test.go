@@ -14,9 +14,10 @@ import (
 )
 
 // TestRandomKills kills the server, a shim or a VMM at a random moment of a random
-// operation. What was acknowledged must be there afterwards, and nothing else.
+// operation, machines that wait ready among them. What was acknowledged must be
+// there afterwards, and nothing else.
 func TestRandomKills(t *testing.T) {
-	w := newWorld(t, seed())
+	w := newWorld(t, seed(), 2)
 	n, goOn := rounds(30, 80*time.Second)
 	if err := w.create(); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +35,7 @@ type world struct {
 	boxes []*sandbox
 	snaps []*snapshot
 	made  int      // names given
+	pool  int      // machines that wait ready at most
 	steps []string // done so far
 }
 
@@ -56,10 +59,10 @@ type snapshot struct {
 	maybeGone    bool
 }
 
-func newWorld(t testing.TB, seed uint64) *world {
+func newWorld(t testing.TB, seed uint64, pool int) *world {
 	t.Logf("seed %d", seed)
-	w := &world{t: t, rnd: rand.New(rand.NewPCG(seed, 0))}
-	w.s = harness.Start(t, harness.NewDir(t))
+	w := &world{t: t, rnd: rand.New(rand.NewPCG(seed, 0)), pool: pool}
+	w.s = harness.Start(t, harness.NewDir(t), w.poolMax())
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("seed %d; steps:\n%s", seed, strings.Join(w.steps, "\n"))
@@ -76,8 +79,10 @@ func (w *world) restart(environment ...string) {
 	default:
 		w.s.Stop(w.t)
 	}
-	w.s = harness.Start(w.t, w.s.Dir, environment...)
+	w.s = harness.Start(w.t, w.s.Dir, append(environment, w.poolMax())...)
 }
+
+func (w *world) poolMax() string { return fmt.Sprintf("PANDASTACK_POOL_MAX=%d", w.pool) }
 
 func (w *world) call() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(w.t.Context(), callTime)
@@ -242,7 +247,7 @@ func (w *world) counted(b *sandbox, what, value string) {
 	b.count = count{n, n}
 }
 
-// tidy wants nothing on the host but what the sandboxes and snapshots have.
+// tidy wants nothing on the host but what the sandboxes, snapshots and the pool have.
 func (w *world) tidy() {
 	w.t.Helper()
 	harness.Await(w.t, time.Minute, "the host to have nothing but what is known", w.untidy)
@@ -261,6 +266,13 @@ func (w *world) untidy() error {
 		}
 	}
 	var errs []error
+	unknown := slices.DeleteFunc(names(w.s.Dir, "runs"), func(name string) bool { return folders[name] })
+	if ready, err := w.ready(); err != nil || len(unknown) != ready {
+		errs = append(errs, fmt.Errorf("folders %v in runs, and %d machines wait ready (%v)", unknown, ready, err))
+	}
+	for _, name := range unknown { // if they are the pool's, so is what runs in them
+		running[name] = true
+	}
 	machines := 0
 	for _, p := range harness.Processes(w.s.Dir) {
 		if p.PID == w.s.PID() {
@@ -274,16 +286,40 @@ func (w *world) untidy() error {
 	if machines != 2*len(running) {
 		errs = append(errs, fmt.Errorf("%d processes for %d machines", machines, len(running)))
 	}
-	runs, saves := names(w.s.Dir, "runs"), names(w.s.Dir, "saves")
-	for _, name := range runs {
-		if !folders[name] {
-			errs = append(errs, fmt.Errorf("folder runs/%s", name))
-		}
-	}
+	saves := names(w.s.Dir, "saves")
 	if len(saves) != hibernated+len(w.snaps) {
 		errs = append(errs, fmt.Errorf("%d saves (%v) for %d hibernated sandboxes and %d snapshots", len(saves), saves, hibernated, len(w.snaps)))
 	}
 	return errors.Join(errs...)
+}
+
+// ready asks how many machines wait ready.
+func (w *world) ready() (n int, err error) {
+	if w.pool == 0 {
+		return 0, nil
+	}
+	ctx, cancel := w.call()
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.s.URL+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Authorization", "Bearer "+w.s.Key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err
+	}
+	_, after, found := strings.Cut(string(text), "\npandastack_pool_ready ")
+	if !found {
+		return 0, errors.New("the metrics do not say")
+	}
+	_, err = fmt.Sscan(after, &n)
+	return n, err
 }
 
 func ofAny(arg string, ids map[string]bool) bool {

@@ -208,6 +208,13 @@ func (f Fixture) testSaveRestore(t *testing.T) {
 func (f Fixture) testKill(t *testing.T) {
 	m := f.boot(t)
 	pid := m.PID()
+	if i, ok := m.Machine.(vmm.Inspector); ok {
+		var text strings.Builder
+		i.Inspect(t.Context(), &text)
+		if !strings.Contains(text.String(), "running") {
+			t.Errorf("Inspect does not say that the machine runs:\n%s", text.String())
+		}
+	}
 	if err := m.Kill(); err != nil {
 		t.Fatal(err)
 	}
