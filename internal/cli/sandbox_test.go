@@ -62,7 +62,7 @@ func TestStatesOfSandboxes(t *testing.T) {
 func TestSnapshotsAndCopies(t *testing.T) {
 	a := newAnswers(t)
 	taken := api.Snapshot{
-		ID: "snap1", Name: "loaded", SandboxID: "box1", Template: "base", CreatedAt: time.Now(), CPU: 1, MemoryMB: 512,
+		ID: "snap1", Name: "loaded", SandboxID: "box1", Template: "base", CreatedAt: time.Now().Add(-90 * time.Minute), CPU: 1, MemoryMB: 512,
 		MemoryBytes: 2e6, DiskBytes: 5e5, PauseMS: 30, TotalMS: 400, Metadata: map[string]string{"k": "v"},
 	}
 	var asked []string
@@ -79,7 +79,7 @@ func TestSnapshotsAndCopies(t *testing.T) {
 		{"sandbox fork --count 2 --metadata k=v box1", `/sandboxes/box1/fork-tree {"count":2,"metadata":{"k":"v"}}`, "x\ny\n"},
 		{"sandbox create --from-snapshot loaded --idle-timeout 60 --on-timeout hibernate",
 			`/sandboxes {"from_snapshot":"loaded","idle_timeout_seconds":60,"on_timeout":"hibernate"}`, "box2\n"},
-		{"snapshot ls --sandbox box1", "/snapshots?sandbox_id=box1 ", "snap1  loaded  base      box1     0s   2.0 MB  500.0 kB\n"},
+		{"snapshot ls --sandbox box1", "/snapshots?sandbox_id=box1 ", "snap1  loaded  base      box1     1h   2.0 MB  500.0 kB\n"},
 		{"snapshot get loaded", "/snapshots/loaded ", "paused      30 ms, written in 400 ms\nmetadata.k  v\n"},
 		{"snapshot rm loaded", "/snapshots/loaded ", "loaded\n"},
 	} {

@@ -25,6 +25,7 @@ import (
 	"pandastack/internal/guest/resume"
 	"pandastack/internal/guest/usage"
 	"pandastack/internal/guestproto"
+	"pandastack/internal/kit/priority"
 )
 
 // Config of an Agent. The zero values of Groups and Machine fit an ordinary
@@ -74,6 +75,10 @@ func New(cfg Config) *Agent {
 	a.resume = resume.System{Reseed: a.kernels.Reseed, Machine: cfg.Machine}
 	if cfg.Machine {
 		a.resume.Exec = a.proc.Exec
+		// It would wait for the rest of a cell's time slice whenever that wakes it.
+		if err := priority.First(); err != nil {
+			cfg.Log.Warn("the agent runs like any process", "error", err)
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	a.stop = cancel

@@ -326,7 +326,7 @@ type machine struct {
 	once    sync.Once
 	done    chan struct{}
 	why     string
-	resumed guestproto.ResumeRequest // of the last Cont
+	resumed []guestproto.ResumeRequest // of each Cont
 }
 
 func (m *machine) alive() bool {
@@ -384,7 +384,7 @@ func (m *machine) Capture(_ context.Context, req shim.CaptureRequest) (shim.Capt
 func (m *machine) Cont(_ context.Context, req guestproto.ResumeRequest) (guestproto.ResumeReport, error) {
 	m.starter.mu.Lock()
 	defer m.starter.mu.Unlock()
-	m.resumed = req
+	m.resumed = append(m.resumed, req)
 	m.stopped = m.starter.cont != nil
 	return guestproto.ResumeReport{}, m.starter.cont
 }

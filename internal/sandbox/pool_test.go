@@ -47,7 +47,11 @@ func TestCreateTakesAReadyMachine(t *testing.T) {
 	if sb.Start.Kind != "ready" || sb.Status != panda.Running || sb.MemoryMB != 1024 || sb.Isolation != "emulated-vm+jail" {
 		t.Errorf("got %+v", sb)
 	}
-	resumed := n.machine(sb.ID).resumed
+	resumes := n.machine(sb.ID).resumed
+	if len(resumes) != 2 || resumes[1].Reseed || resumes[1].MachineID != "" {
+		t.Fatalf("resumes: got %+v, want one that makes it the sandbox and one at its claim that does not", resumes)
+	}
+	resumed := resumes[0]
 	if !resumed.Reseed || len(resumed.Seed) != 64 || resumed.Hostname != "sandbox-"+sb.ID[:8] {
 		t.Errorf("resume: got %+v", resumed)
 	}

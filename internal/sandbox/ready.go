@@ -62,7 +62,7 @@ func (s *Service) makeReady(ctx context.Context, template string) (_ *ready, err
 	if err != nil {
 		return nil, err
 	}
-	if err := rehearse(ctx, l.machine); err != nil {
+	if err := rehearse(ctx, l.machine, l.id); err != nil {
 		return nil, fmt.Errorf("rehearse: %w", err)
 	}
 	if err := l.machine.Stop(ctx); err != nil {
@@ -72,12 +72,14 @@ func (s *Service) makeReady(ctx context.Context, template string) (_ *ready, err
 }
 
 // rehearse does in a machine what a sandbox's first calls will do, in a kernel that
-// goes again, and leaves another that waits. A template without Python has none.
-func rehearse(ctx context.Context, machine shim.Machine) error {
-	const id = "rehearsal"
+// goes again, and leaves another that waits. A template without Python has none. The
+// machine is then told all that makes it this one, so that whoever takes it only has to
+// tell it the time: nothing of it exists twice.
+func rehearse(ctx context.Context, machine shim.Machine, id string) error {
+	const kernel = "rehearsal"
 	guest := machine.Guest()
 	var refusal *guestproto.Error
-	_, err := guest.CreateKernel(ctx, guestproto.KernelRequest{ID: id, Language: "python"})
+	_, err := guest.CreateKernel(ctx, guestproto.KernelRequest{ID: kernel, Language: "python"})
 	if errors.As(err, &refusal) && refusal.Code == guestproto.CodeUnsupported {
 		return nil
 	}
@@ -85,12 +87,12 @@ func rehearse(ctx context.Context, machine shim.Machine) error {
 		return err
 	}
 	for range 2 {
-		err = guest.Execute(ctx, id, guestproto.ExecuteRequest{ID: ids.New(), Code: "1 + 1", Forget: true}, func(guestproto.Event) error { return nil })
+		err = guest.Execute(ctx, kernel, guestproto.ExecuteRequest{ID: ids.New(), Code: "1 + 1", Forget: true}, func(guestproto.Event) error { return nil })
 		if err != nil {
 			return err
 		}
 	}
-	if err := guest.DeleteKernel(ctx, id); err != nil {
+	if err := guest.DeleteKernel(ctx, kernel); err != nil {
 		return err
 	}
 	if err := guest.Warm(ctx, guestproto.WarmRequest{}); err != nil {
@@ -100,8 +102,10 @@ func rehearse(ctx context.Context, machine shim.Machine) error {
 	if err := machine.Stop(ctx); err != nil {
 		return err
 	}
-	_, err = machine.Cont(ctx, identity(id))
-	return err
+	if _, err = machine.Cont(ctx, identity(id)); err != nil {
+		return err
+	}
+	return guest.Warm(ctx, guestproto.WarmRequest{}) // it comes after the kernel's new seed
 }
 
 func (s *Service) takeUID(l *live) error {
@@ -147,7 +151,7 @@ func (b *birth) take(ctx context.Context, r *ready) error {
 	rec.Isolation, rec.Accelerator, rec.Status = isolation(r.state), r.state.Accel, panda.Running
 	b.clock.step("claim")
 	b.write(ctx)
-	report, err := b.l.machine.Cont(ctx, identity(b.l.id))
+	report, err := b.l.machine.Cont(ctx, guestproto.ResumeRequest{})
 	if err != nil {
 		return errors.Join(errNotReady, err)
 	}

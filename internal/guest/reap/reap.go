@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"pandastack/internal/kit/priority"
 )
 
 // Table knows which children have an owner. All children must be started with
@@ -33,7 +35,7 @@ func New(orphan func(pid int, status unix.WaitStatus)) *Table {
 func (t *Table) Start(cmd *exec.Cmd) error {
 	t.mu.Lock() // until the child is known, Run must not see it end
 	defer t.mu.Unlock()
-	if err := cmd.Start(); err != nil {
+	if err := priority.Ordinary(cmd.Start); err != nil {
 		return err
 	}
 	t.owned[cmd.Process.Pid] = true
