@@ -18,6 +18,7 @@ ROWS = (
     "cell_agent_ms_p50",
     "api_overhead_ms_p50",
     "cell_bare_ms_p50",
+    "outside_guest_ms_p50",
     "describe_ms_p50",
     "plot_ms_p50",
 )
@@ -90,9 +91,9 @@ def run(report: Report, client: Client, bare: Bare) -> None:
     """Adds the rows of this file."""
     with Sandbox.create(client=client) as sandbox:
         context = sandbox.create_code_context()
-        if any(map(report.wanted, ROWS[:7])):
+        if any(map(report.wanted, ROWS[:8])):
             _small(report, sandbox, context, bare)
-        if any(map(report.wanted, ROWS[7:])):
+        if any(map(report.wanted, ROWS[8:])):
             _shown(report, context)
 
 
@@ -123,6 +124,15 @@ def _small(report: Report, sandbox: Sandbox, context: CodeContext, bare: Bare) -
     report.p50(cells.agent, "duration_ms of the same cells")
     report.p50(cells.overhead, "cell minus duration_ms, cell by cell")
     report.p50(alone, "Execute through the agent's stream alone, in another machine")
+    cell, bare_cell = ours.percentile(50), alone.percentile(50)
+    report.add(
+        "outside_guest_ms_p50",
+        None if cell is None or bare_cell is None else cell - bare_cell,
+        "ms",
+        len(alone.values),
+        "what SDK, server and shim add: cell_ms_p50 minus cell_bare_ms_p50",
+        ours.failures + alone.failures,
+    )
 
 
 def _shown(report: Report, context: CodeContext) -> None:

@@ -163,6 +163,7 @@ BOUNDS = (
     ("pool_create_to_first_cell_ms_p50", 49),
     ("pool_create_to_first_cell_ms_p99", 120),
     ("ready_vm_private_mb", 55),
+    ("outside_guest_ms_p50", 2),
     ("light_snapshot_pause_ms_p50", 60),
     ("light_hibernate_ms_p50", 150),
     ("hibernate_10th_mb", 10),
