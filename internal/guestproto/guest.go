@@ -220,7 +220,7 @@ type ExecuteRequest struct {
 	// StopOnError: if this cell fails, those that wait with the same Batch are aborted.
 	StopOnError bool   `json:"stop_on_error,omitempty"`
 	Batch       string `json:"batch,omitempty"`
-	// Forget: nothing of the cell can be asked for once it has ended.
+	// Forget: nothing of the cell can be asked for once Execute has given its events.
 	Forget bool `json:"forget,omitempty"`
 	// Comm, in place of code, is a message to a comm of the kernel. It is done when its callbacks are.
 	Comm *Comm `json:"comm,omitempty"`

@@ -34,6 +34,9 @@ func (m *Manager) Execute(ctx context.Context, kernel string, req guestproto.Exe
 	if err != nil {
 		return err
 	}
+	if req.Forget {
+		defer m.drop(x)
+	}
 	return x.log.follow(ctx, 0, sink)
 }
 
@@ -52,7 +55,7 @@ func (m *Manager) queue(kernel string, req guestproto.ExecuteRequest) (*executio
 		return x, err
 	}
 	if err := x.k.enqueue(x); err != nil {
-		m.forget(x)
+		m.drop(x)
 		return nil, err
 	}
 	return x, nil
@@ -81,14 +84,20 @@ func (m *Manager) cell(kernel string, req guestproto.ExecuteRequest) (x *executi
 	return x, true, nil
 }
 
-// forget drops a cell that never was queued.
-func (m *Manager) forget(x *execution) {
+// drop forgets a cell, whether it has ended or not.
+func (m *Manager) drop(x *execution) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.cells[x.req.ID] == x {
-		delete(m.cells, x.req.ID)
+	if m.cells[x.req.ID] != x {
+		return
+	}
+	if n := slices.Index(m.finishes, x.req.ID); n >= 0 {
+		m.finishes = slices.Delete(m.finishes, n, n+1)
+	} else {
 		m.pending -= int64(x.size)
 	}
+	delete(m.cells, x.req.ID)
+	x.log.retire()
 }
 
 // finished keeps x among the last finished ones, as many as fit.
@@ -99,11 +108,6 @@ func (m *Manager) finished(x *execution) {
 		return
 	}
 	m.pending -= int64(x.size)
-	if x.req.Forget {
-		x.log.retire()
-		delete(m.cells, x.req.ID)
-		return
-	}
 	m.finishes = append(m.finishes, x.req.ID)
 	m.trimLocked()
 }
