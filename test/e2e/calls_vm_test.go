@@ -26,6 +26,7 @@ func TestExec(t *testing.T) {
 		{"exit code", api.Exec{Cmd: "exit 7"}, 7, "", "", ""},
 		{"arguments", api.Exec{Argv: []string{"printf", "%s|", "a b", "$HOME", ""}}, 0, "", "a b|$HOME||", ""},
 		{"folder, environment, input", api.Exec{Cmd: `pwd; echo "$GREETING"; cat`, Cwd: "/tmp", Env: map[string]string{"GREETING": "hé"}, Stdin: "in"}, 0, "", "/tmp\nhé\nin", ""},
+		{"the agent, SCHED_RR, goes before the process", api.Exec{Cmd: "cut -d' ' -f41 /proc/1/stat /proc/$$/stat"}, 0, "", "2\n0\n", ""},
 		{"default folder", api.Exec{Cmd: "pwd"}, 0, "", "/workspace\n", ""},
 		{"signal", api.Exec{Cmd: "kill -KILL $$"}, 128 + 9, "SIGKILL", "", ""},
 		{"another signal", api.Exec{Argv: []string{"sh", "-c", "kill -TERM $$"}}, 128 + 15, "SIGTERM", "", ""},
