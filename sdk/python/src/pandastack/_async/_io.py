@@ -10,7 +10,7 @@ from typing import Callable, Optional, TypeVar
 
 import httpx
 
-from .._session import HEADERS, transport_options
+from .._session import transport_options
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -22,10 +22,17 @@ def scope() -> object:
     return asyncio.get_running_loop()
 
 
-def new_session(url: str) -> httpx.AsyncClient:
-    """An HTTP session that reads no netrc."""
-    transport = httpx.AsyncHTTPTransport(**transport_options(url))
-    return httpx.AsyncClient(transport=transport, headers=HEADERS, trust_env=False)
+def new_session(url: str) -> httpx.AsyncHTTPTransport:
+    """A server's connections."""
+    return httpx.AsyncHTTPTransport(**transport_options(url))
+
+
+async def exchange(session: httpx.AsyncHTTPTransport, request: httpx.Request) -> httpx.Response:
+    """Sends a request. An httpx client above it would add redirects, cookies and netrc, which are
+    not wanted, and half a millisecond."""
+    response = await session.handle_async_request(request)
+    response.request = request
+    return response
 
 
 async def pause(seconds: float, cancel: Optional[Cancel] = None) -> None:

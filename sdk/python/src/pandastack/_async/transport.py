@@ -13,9 +13,9 @@ import httpx
 from .. import _wire
 from .._discovery import HOW_TO_START, Endpoint
 from .._events import Event, EventReader
-from .._session import timeouts
+from .._session import HEADERS, timeouts
 from ..exceptions import AuthError, ConnectionError
-from ._io import new_session, pause, scope
+from ._io import exchange, new_session, pause, scope
 
 # Waits, in seconds, before a request that was lost is sent again.
 _WAITS = (0.1, 0.4, 1.0)
@@ -32,7 +32,7 @@ class AsyncTransport:
         self.endpoint = endpoint
         self.timeout = timeout
         self._lock = Lock()
-        self._sessions: WeakKeyDictionary[object, httpx.AsyncClient] = WeakKeyDictionary()
+        self._sessions: WeakKeyDictionary[object, httpx.AsyncHTTPTransport] = WeakKeyDictionary()
 
     async def aclose(self) -> None:
         """Closes the connections; a later request opens new ones."""
@@ -121,7 +121,7 @@ class AsyncTransport:
     @asynccontextmanager
     async def _open(self, request: httpx.Request) -> AsyncIterator[httpx.Response]:
         with self._translated():
-            response = await self._session().send(request, stream=True)
+            response = await exchange(self._session(), request)
         try:
             if not response.is_success:
                 with self._translated():
@@ -158,7 +158,12 @@ class AsyncTransport:
 
     async def _send(self, request: httpx.Request) -> httpx.Response:
         with self._translated():
-            response = await self._session().send(request)
+            response = await exchange(self._session(), request)
+            try:
+                await response.aread()
+            except BaseException:
+                await response.aclose()
+                raise
         if not response.is_success:
             raise _wire.error_of(response)
         return response
@@ -166,12 +171,12 @@ class AsyncTransport:
     def _request(
         self, method: str, path: str, options: dict[str, Any], read_timeout: Optional[float]
     ) -> httpx.Request:
-        headers = {**options.pop("headers"), **self._authorization(path)}
+        headers = {**HEADERS, **options.pop("headers"), **self._authorization(path)}
         url = _wire.address(self._url(), path)
-        timeout = timeouts(self.timeout if read_timeout == -1 else read_timeout)
-        return self._session().build_request(method, url, headers=headers, timeout=timeout, **options)
+        timeout = timeouts(self.timeout if read_timeout == -1 else read_timeout).as_dict()
+        return httpx.Request(method, url, headers=headers, extensions={"timeout": timeout}, **options)
 
-    def _session(self) -> httpx.AsyncClient:
+    def _session(self) -> httpx.AsyncHTTPTransport:
         with self._lock:
             owner = scope()
             session = self._sessions.get(owner)

@@ -12,7 +12,7 @@ from typing import Callable, Optional, TypeVar
 
 import httpx
 
-from .._session import HEADERS, transport_options
+from .._session import transport_options
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -40,10 +40,17 @@ def scope() -> object:
     return _process
 
 
-def new_session(url: str) -> httpx.Client:
-    """An HTTP session that reads no netrc."""
-    transport = httpx.HTTPTransport(**transport_options(url))
-    return httpx.Client(transport=transport, headers=HEADERS, trust_env=False)
+def new_session(url: str) -> httpx.HTTPTransport:
+    """A server's connections."""
+    return httpx.HTTPTransport(**transport_options(url))
+
+
+def exchange(session: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
+    """Sends a request. An httpx client above it would add redirects, cookies and netrc, which are
+    not wanted, and half a millisecond."""
+    response = session.handle_request(request)
+    response.request = request
+    return response
 
 
 def pause(seconds: float, cancel: Optional[Cancel] = None) -> None:

@@ -14,9 +14,9 @@ import httpx
 from .. import _wire
 from .._discovery import HOW_TO_START, Endpoint
 from .._events import Event, EventReader
-from .._session import timeouts
+from .._session import HEADERS, timeouts
 from ..exceptions import AuthError, ConnectionError
-from ._io import new_session, pause, scope
+from ._io import exchange, new_session, pause, scope
 
 # Waits, in seconds, before a request that was lost is sent again.
 _WAITS = (0.1, 0.4, 1.0)
@@ -33,7 +33,7 @@ class Transport:
         self.endpoint = endpoint
         self.timeout = timeout
         self._lock = Lock()
-        self._sessions: WeakKeyDictionary[object, httpx.Client] = WeakKeyDictionary()
+        self._sessions: WeakKeyDictionary[object, httpx.HTTPTransport] = WeakKeyDictionary()
 
     def close(self) -> None:
         """Closes the connections; a later request opens new ones."""
@@ -122,7 +122,7 @@ class Transport:
     @contextmanager
     def _open(self, request: httpx.Request) -> Iterator[httpx.Response]:
         with self._translated():
-            response = self._session().send(request, stream=True)
+            response = exchange(self._session(), request)
         try:
             if not response.is_success:
                 with self._translated():
@@ -159,7 +159,12 @@ class Transport:
 
     def _send(self, request: httpx.Request) -> httpx.Response:
         with self._translated():
-            response = self._session().send(request)
+            response = exchange(self._session(), request)
+            try:
+                response.read()
+            except BaseException:
+                response.close()
+                raise
         if not response.is_success:
             raise _wire.error_of(response)
         return response
@@ -167,12 +172,12 @@ class Transport:
     def _request(
         self, method: str, path: str, options: dict[str, Any], read_timeout: Optional[float]
     ) -> httpx.Request:
-        headers = {**options.pop("headers"), **self._authorization(path)}
+        headers = {**HEADERS, **options.pop("headers"), **self._authorization(path)}
         url = _wire.address(self._url(), path)
-        timeout = timeouts(self.timeout if read_timeout == -1 else read_timeout)
-        return self._session().build_request(method, url, headers=headers, timeout=timeout, **options)
+        timeout = timeouts(self.timeout if read_timeout == -1 else read_timeout).as_dict()
+        return httpx.Request(method, url, headers=headers, extensions={"timeout": timeout}, **options)
 
-    def _session(self) -> httpx.Client:
+    def _session(self) -> httpx.HTTPTransport:
         with self._lock:
             owner = scope()
             session = self._sessions.get(owner)
