@@ -42,8 +42,12 @@ func resume(ctx context.Context, g guestproto.Guest, req guestproto.ResumeReques
 
 // noteResumed tells in the machine's log what its agent did.
 func noteResumed(m vmm.Machine, req guestproto.ResumeRequest, report guestproto.ResumeReport) {
-	m.Note(fmt.Sprintf("time=%s level=INFO msg=resumed hostname=%s reseeded=%t ms=%.3f",
-		time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), req.Hostname, req.Reseed, report.Milliseconds()))
+	name := ""
+	if req.Hostname != "" {
+		name = " hostname=" + req.Hostname
+	}
+	m.Note(fmt.Sprintf("time=%s level=INFO msg=resumed%s reseeded=%t ms=%.3f",
+		time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), name, req.Reseed, report.Milliseconds()))
 }
 
 // worked is what the agent did once it had the message.
