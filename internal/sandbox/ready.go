@@ -72,9 +72,10 @@ func (s *Service) makeReady(ctx context.Context, template string) (_ *ready, err
 }
 
 // rehearse does in a machine what a sandbox's first calls will do, in a kernel that
-// goes again, and leaves another that waits. A template without Python has none. The
-// machine is then told all that makes it this one, so that whoever takes it only has to
-// tell it the time: nothing of it exists twice.
+// goes again, and leaves another that waits. A template without Python has none. At
+// the end the machine is told once more all that makes it this one, from which on it also
+// counts what it uses; whoever takes it only tells it the time, for nothing of it exists
+// twice.
 func rehearse(ctx context.Context, machine shim.Machine, id string) error {
 	const kernel = "rehearsal"
 	guest := machine.Guest()

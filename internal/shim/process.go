@@ -61,6 +61,7 @@ type process struct {
 	memory  *os.File // of a booted machine, shared with it
 	lowest  lowest   // of a restored machine
 	guest   *guestproto.Client
+	calls   http.Handler // of the guest
 
 	base *memimage.Layer // the latest whole layer, for captures to write less; guarded by acts
 }
@@ -204,6 +205,7 @@ func (p *process) tryStart(ctx context.Context) (err error) {
 	defer p.mu.Unlock()
 	p.state.Key, p.state.Lowest = key, p.spec.Lowest
 	p.machine, p.guest, p.memory = m, guest, inputs.keepMemory()
+	p.calls = guestproto.NewHandler(eagerDisk{guest, p.disk()})
 	p.state.VMMPID, p.state.Hello, p.state.Report, p.state.Steps = m.PID(), hello, report, steps.steps
 	p.state.Resumed = time.Now()
 	p.state.Isolated, p.state.Accel = spec.Jail.Enabled, spec.Accelerator

@@ -88,13 +88,13 @@ func (p *process) snapshot() State {
 // the guest says; the handler writes it anew.
 func (p *process) serveGuest(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
-	guest := p.guest
+	guest := p.calls
 	p.mu.Unlock()
 	if guest == nil {
 		answer(w, http.StatusServiceUnavailable, failure{Error: errNoMachine.Error()})
 		return
 	}
-	guestproto.NewHandler(eagerDisk{guest, p.disk()}).ServeHTTP(w, r)
+	guest.ServeHTTP(w, r)
 }
 
 // disk is the file of the guest's writable disk.
@@ -186,6 +186,7 @@ func (p *process) goOn(ctx context.Context, req guestproto.ResumeRequest) (guest
 	}
 	p.setNice(os.Getpid(), 0)
 	p.setNice(p.machine.PID(), 0)
+	p.spec.Nice = 0 // once is enough
 	if err := p.machine.Cont(ctx); err != nil {
 		return guestproto.ResumeReport{}, err
 	}

@@ -20,23 +20,24 @@ type eagerDisk struct {
 	path string
 }
 
-// WriteFile implements guestproto.Guest.
+// WriteFile implements guestproto.Guest. The body may be read for a while after it
+// returned, where the guest gave up first.
 func (d eagerDisk) WriteFile(ctx context.Context, req guestproto.WriteRequest, body io.Reader) (guestproto.FileInfo, error) {
 	if req.NoSync {
 		return d.Guest.WriteFile(ctx, req, body)
 	}
-	w := &writeback{Reader: body, path: d.path}
-	defer w.close()
+	ctx, over := context.WithCancel(ctx)
+	defer over()
+	w := &writeback{Reader: body, look: make(chan struct{}, 1)}
+	go begin(ctx, d.path, w.look)
 	return d.Guest.WriteFile(ctx, req, w)
 }
 
-// writeback counts what is read of a body. Its goroutine begins with the first
-// writebackEvery bytes and ends with close.
+// writeback counts what is read of a body.
 type writeback struct {
 	io.Reader
-	path string
 	come int
-	look chan struct{}
+	look chan struct{} // never closed
 }
 
 func (w *writeback) Read(p []byte) (int, error) {
@@ -45,10 +46,6 @@ func (w *writeback) Read(p []byte) (int, error) {
 		return n, err
 	}
 	w.come = 0
-	if w.look == nil {
-		w.look = make(chan struct{}, 1)
-		go begin(w.path, w.look)
-	}
 	select {
 	case w.look <- struct{}{}:
 	default: // it is still at the last one
@@ -56,23 +53,20 @@ func (w *writeback) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (w *writeback) close() {
-	if w.look != nil {
-		close(w.look)
-	}
-}
-
-// begin asks the host to write what of the file is in memory only, and waits for
-// nothing of it. Where it fails, the fsync does all.
-func begin(path string, look <-chan struct{}) {
-	f, err := os.Open(path)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	for range look {
-		if unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WRITE) != nil {
+// begin asks the host, at each look until ctx ends, to write what of the file is in
+// memory only, and waits for nothing of it. Where it fails, the fsync does all.
+func begin(ctx context.Context, path string, look <-chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look:
+		}
+		f, err := os.Open(path)
+		if err != nil {
 			return
 		}
+		_ = unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WRITE)
+		_ = f.Close()
 	}
 }
