@@ -146,7 +146,7 @@ func (a *Agent) Resume(ctx context.Context, req guestproto.ResumeRequest) (guest
 }
 
 // Quiesce implements guestproto.Guest.
-func (a *Agent) Quiesce(context.Context) error { return usage.Quiesce(a.cfg.Machine) }
+func (a *Agent) Quiesce(ctx context.Context) error { return usage.Quiesce(ctx, a.cfg.Machine) }
 
 // Stats implements guestproto.Guest.
 func (a *Agent) Stats(context.Context) (guestproto.Stats, error) { return a.meter.Stats() }

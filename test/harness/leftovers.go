@@ -28,7 +28,7 @@ func watchDir(t testing.TB, dir string) {
 			t.Errorf("left behind: %v", err)
 		}
 		if t.Failed() {
-			t.Logf("the server's log:\n%s", tail(logFile(dir)))
+			t.Logf("the server's log:\n%s\nof it, what went wrong:\n%s%s", tail(logFile(dir)), warnings(logFile(dir)), failedStarts(dir))
 		}
 		sweep(dir)
 		for _, g := range emptied(dir, groups) {
@@ -42,6 +42,29 @@ func tail(path string) []byte {
 	const enough = 8 << 10
 	text, _ := os.ReadFile(path) // missing where no server was started
 	return text[max(0, len(text)-enough):]
+}
+
+// warnings gives a log's lines that tell of a failure, the last ones.
+func warnings(path string) string {
+	const enough = 20
+	text, _ := os.ReadFile(path)
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-enough):], "")
+}
+
+// failedStarts gives the last parts of the logs of the machines that did not start.
+func failedStarts(dir string) string {
+	var all strings.Builder
+	logs, _ := filepath.Glob(filepath.Join(dir, "logs", "*", "*")) // the pattern is well-formed
+	for _, path := range logs {
+		fmt.Fprintf(&all, "%s:\n%s\n", path, tail(path))
+	}
+	return all.String()
 }
 
 // Clean waits until nothing but the server itself is left of its data directory.

@@ -3,12 +3,14 @@ package usage
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -126,13 +128,41 @@ func number(b []byte) int64 {
 
 // Quiesce writes everything to the disks and gives up the page cache, which
 // would only make a snapshot larger. Outside a machine of its own it syncs.
-func Quiesce(machine bool) error {
+func Quiesce(ctx context.Context, machine bool) error {
 	unix.Sync()
 	if !machine {
 		return nil
 	}
 	if err := os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0); err != nil {
 		return fmt.Errorf("quiesce: %w", err)
+	}
+	return freed(ctx)
+}
+
+const (
+	freeingLook  = 20 * time.Millisecond
+	freeingQuiet = 10 // looks without a change
+	freeingLimit = 5 * time.Second
+)
+
+// freed waits until free memory stays the same: the kernel frees what was dropped
+// later (RCU), and clears it. After a restore each machine would do so for itself,
+// in pages of its own.
+func freed(ctx context.Context) error {
+	var last uint64
+	for begun, same := time.Now(), 0; same < freeingQuiet && time.Since(begun) < freeingLimit; same++ {
+		var now unix.Sysinfo_t
+		if err := unix.Sysinfo(&now); err != nil {
+			return fmt.Errorf("quiesce: %w", err)
+		}
+		if now.Freeram != last {
+			last, same = now.Freeram, 0
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(freeingLook):
+		}
 	}
 	return nil
 }
