@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"strings"
 
 	"pandastack/internal/memimage"
 	"pandastack/internal/sandbox"
@@ -16,6 +17,10 @@ import (
 // the time stamp counter. Console output costs an emulated CPU dearly, so the
 // kernel keeps to warnings.
 const guestCmdline = "console=ttyS0 loglevel=4 reboot=t panic=-1 random.trust_cpu=on init_on_free=1"
+
+func cmdline(host vmm.Capabilities) string {
+	return strings.TrimSpace(guestCmdline + " " + host.KernelArgs)
+}
 
 func newBuilder(ctx context.Context, cfg Config, m *machines, log *slog.Logger) (*template.Builder, error) {
 	agent, _ := guestAgent() // without it everything but a bake works
@@ -30,7 +35,7 @@ func newBuilder(ctx context.Context, cfg Config, m *machines, log *slog.Logger) 
 	return template.New(template.Config{
 		Data: cfg.DataDir, Recipes: templates.FS,
 		Mirror: cfg.Mirror, SecurityMirror: cfg.SecurityMirror, Log: log,
-		Agent: agent, KernelHost: host, Starter: m.launcher, Cmdline: guestCmdline,
+		Agent: agent, KernelHost: host, Starter: m.launcher, Cmdline: cmdline(m.caps),
 		Accelerator: m.caps.Accelerator, Jail: jail, Compat: m.compat, Fits: m.fitsOwn,
 	})
 }

@@ -56,7 +56,7 @@ func (t *trial) spec(ctx context.Context, name string) (shim.Spec, error) {
 	jail, err := t.machines.bakeJail(ctx)
 	return shim.Spec{
 		ID: filepath.Base(t.dir) + "-" + name, Dir: run,
-		Kernel: t.warm.Image.Kernel(), Initrd: t.warm.Initrd, Cmdline: guestCmdline,
+		Kernel: t.warm.Image.Kernel(), Initrd: t.warm.Initrd, Cmdline: cmdline(t.machines.caps),
 		CPUs: 1, MemoryMB: trialMemoryMB, Base: t.warm.Image.Base(), UpperRaw: upper, Jail: jail,
 	}, err
 }

@@ -186,6 +186,11 @@ func (a *Agent) RestartKernel(_ context.Context, id string) error { return a.ker
 // DeleteKernel implements guestproto.Guest.
 func (a *Agent) DeleteKernel(_ context.Context, id string) error { return a.kernels.Delete(id) }
 
+// ReleaseKernel implements guestproto.Guest.
+func (a *Agent) ReleaseKernel(ctx context.Context, id string) error {
+	return a.kernels.Release(ctx, id)
+}
+
 // Ask implements guestproto.Guest.
 func (a *Agent) Ask(ctx context.Context, kernel, kind string, content json.RawMessage) (json.RawMessage, error) {
 	return a.kernels.Ask(ctx, kernel, kind, content)

@@ -97,6 +97,45 @@ func TestWarmKernelIsClaimedAndConfigured(t *testing.T) {
 	}
 }
 
+// TestRehearsedKernelWaitsAgain: it is the same process and knows nothing, unless it
+// was asked for something that a kernel nobody has claimed does not have.
+func TestRehearsedKernelWaitsAgain(t *testing.T) {
+	a := startPython(t)
+	if err := a.Warm(deadline(t), guestproto.WarmRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	const session = "sorted(globals()), len(In), Out, get_ipython().history_manager.get_tail(5)"
+	a.kernel(t, "rehearsal")
+	fresh := a.code(t, "rehearsal", session)
+	pid := a.code(t, "rehearsal", "x = 1; import os; os.getpid()").Result
+	a.kernel(t, "other")
+	if err := a.ReleaseKernel(deadline(t), "rehearsal"); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, a.ReleaseKernel(deadline(t), "rehearsal"), guestproto.CodeNotFound)
+	wantCode(t, a.ReleaseKernel(deadline(t), "other"), guestproto.CodeConflict) // one waits
+	k, err := a.CreateKernel(deadline(t), guestproto.KernelRequest{ID: "k", Language: "python"})
+	if err != nil || k.ExecutionCount != 0 {
+		t.Fatalf("got %+v, %v", k, err)
+	}
+	used := a.code(t, "k", session)
+	if used.Result != fresh.Result || used.Result == "" || used.Done.ExecutionCount != 1 {
+		t.Errorf("the rehearsal left something: %s %d; before it was %s", used.Result, used.Done.ExecutionCount, fresh.Result)
+	}
+	if got := a.code(t, "k", "import os; os.getpid()").Result; got != pid {
+		t.Errorf("got process %s, want %s", got, pid)
+	}
+	if _, err := a.Start(deadline(t), "k", guestproto.ExecuteRequest{ID: "long", Code: "import time; time.sleep(60)"}); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, a.ReleaseKernel(deadline(t), "k"), guestproto.CodeBusy)
+	elsewhere := guestproto.KernelRequest{ID: "elsewhere", Language: "python", Cwd: t.TempDir()}
+	if _, err := a.CreateKernel(deadline(t), elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, a.ReleaseKernel(deadline(t), "elsewhere"), guestproto.CodeConflict)
+}
+
 func TestWarmSaysWhatFailed(t *testing.T) {
 	a := startPython(t)
 	err := a.Warm(deadline(t), guestproto.WarmRequest{Imports: []string{"no_such_module"}})

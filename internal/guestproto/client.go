@@ -205,6 +205,11 @@ func (c *Client) DeleteKernel(ctx context.Context, id string) error {
 	return c.call(ctx, "DELETE", "/kernels/"+url.PathEscape(id), nil, nil)
 }
 
+// ReleaseKernel implements Guest.
+func (c *Client) ReleaseKernel(ctx context.Context, id string) error {
+	return c.call(ctx, "POST", "/kernels/"+url.PathEscape(id)+"/release", nil, nil)
+}
+
 // Execute implements Guest.
 func (c *Client) Execute(ctx context.Context, kernel string, req ExecuteRequest, sink func(Event) error) error {
 	if req.Comm != nil {

@@ -59,6 +59,9 @@ type Guest interface {
 	RestartKernel(ctx context.Context, id string) error
 	// DeleteKernel ends the kernel and its processes and returns when they are gone.
 	DeleteKernel(ctx context.Context, id string) error
+	// ReleaseKernel makes a kernel that has only rehearsed wait again, as if nobody had claimed it. One
+	// that cannot is refused with CodeConflict and stays.
+	ReleaseKernel(ctx context.Context, id string) error
 	// Ask puts a question to an idle kernel: content is that of the Jupyter request of this kind, the
 	// answer that of its reply. A kernel that runs a cell is refused with CodeBusy.
 	Ask(ctx context.Context, kernel, kind string, content json.RawMessage) (json.RawMessage, error)

@@ -27,6 +27,7 @@ func NewLaneHandler(g Guest, open func() (LanePipe, error)) http.Handler {
 		"GET /kernels":                  h.kernels,
 		"POST /kernels":                 h.createKernel,
 		"DELETE /kernels/{id}":          h.deleteKernel,
+		"POST /kernels/{id}/release":    h.releaseKernel,
 		"POST /kernels/{id}/interrupt":  h.interruptKernel,
 		"POST /kernels/{id}/execute":    h.execute,
 		"GET /executions/{id}/events":   h.events,
@@ -141,6 +142,10 @@ func (h *handler) createKernel(w http.ResponseWriter, r *http.Request) error {
 
 func (h *handler) deleteKernel(_ http.ResponseWriter, r *http.Request) error {
 	return h.g.DeleteKernel(r.Context(), r.PathValue("id"))
+}
+
+func (h *handler) releaseKernel(_ http.ResponseWriter, r *http.Request) error {
+	return h.g.ReleaseKernel(r.Context(), r.PathValue("id"))
 }
 
 func (h *handler) interruptKernel(_ http.ResponseWriter, r *http.Request) error {

@@ -448,6 +448,8 @@ func (g *guest) Execute(ctx context.Context, _ string, req guestproto.ExecuteReq
 
 func (g *guest) DeleteKernel(context.Context, string) error { return nil }
 
+func (g *guest) ReleaseKernel(context.Context, string) error { return nil }
+
 func (g *guest) Replay(_ context.Context, _ string, _ int64, sink func(guestproto.Event) error) error {
 	return g.replay(sink)
 }

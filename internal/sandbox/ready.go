@@ -71,8 +71,8 @@ func (s *Service) makeReady(ctx context.Context, template string) (_ *ready, err
 	return &ready{l: l, warm: warm, state: state}, nil
 }
 
-// rehearse does in a machine what a sandbox's first calls will do, in a kernel that
-// goes again, and leaves another that waits. A template without Python has none. At
+// rehearse does in a machine what a sandbox's first calls will do, in the kernel that
+// waits for them, and which then knows nothing of it. A template without Python has none. At
 // the end the machine is told once more all that makes it this one, from which on it also
 // counts what it uses; whoever takes it only tells it the time, for nothing of it exists
 // twice.
@@ -93,10 +93,7 @@ func rehearse(ctx context.Context, machine shim.Machine, id string) error {
 			return err
 		}
 	}
-	if err := guest.DeleteKernel(ctx, kernel); err != nil {
-		return err
-	}
-	if err := guest.Warm(ctx, guestproto.WarmRequest{}); err != nil {
+	if err := guest.ReleaseKernel(ctx, kernel); err != nil {
 		return err
 	}
 	// The second resume of a machine is several times as fast as its first.

@@ -35,6 +35,7 @@ type Capabilities struct {
 	Binary      string
 	Accelerator string // tcg or kvm
 	CPUModel    string
+	KernelArgs  string // what a Linux guest is to be told on this host, for its command line
 }
 
 // Spec is one machine. Everything in it but Dir, Agent-side wiring and the

@@ -49,6 +49,59 @@ func (k *kernel) claim(ctx context.Context, req guestproto.KernelRequest) error 
 	return nil
 }
 
+// forget makes the next cell of an idle kernel its first.
+func (k *kernel) forget(ctx context.Context) error {
+	k.mu.Lock()
+	p := k.proc
+	k.latest, k.count = nil, 0
+	k.mu.Unlock()
+	if p == nil {
+		return errGone
+	}
+	return p.control(ctx, forgetRequest{Op: "forget"})
+}
+
+// rehearsed says why an idle kernel is not as the spare was when it was claimed, if it
+// is not.
+func (k *kernel) rehearsed() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.running != nil || len(k.queue) > 0:
+		return guestproto.Errorf(guestproto.CodeBusy, "kernel %.80q runs a cell", k.id)
+	case k.spec != nil || k.proc == nil || k.restarts > 0 || k.cwd != k.m.cfg.Cwd || len(k.env) > 0:
+		return guestproto.Errorf(guestproto.CodeConflict, "kernel %.80q is not as it was when it was claimed", k.id)
+	}
+	return nil
+}
+
+// Release implements guestproto.Guest.ReleaseKernel.
+func (m *Manager) Release(ctx context.Context, id string) error {
+	k, err := m.kernel(id)
+	if err != nil {
+		return err
+	}
+	if err := k.rehearsed(); err != nil {
+		return err
+	}
+	if m.HasSpare() {
+		return guestproto.Errorf(guestproto.CodeConflict, "another kernel waits")
+	}
+	if err := k.forget(ctx); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.spare != nil || m.kernels[id] != k || k.deleted {
+		return guestproto.Errorf(guestproto.CodeConflict, "kernel %.80q is no longer as it was", id)
+	}
+	delete(m.kernels, id)
+	k.id, k.name, m.spare = spareID, "", k
+	return nil
+}
+
 func (m *Manager) kernel(id string) (*kernel, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

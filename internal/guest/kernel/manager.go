@@ -195,10 +195,13 @@ func (m *Manager) Warm(ctx context.Context, req guestproto.WarmRequest) error {
 	return m.makeSpare(ctx)
 }
 
+// spareID is what a kernel is called that nobody has claimed.
+const spareID = "spare"
+
 // makeSpare leaves a kernel that has run a cell, so that its first real one
 // meets no code path for the first time.
 func (m *Manager) makeSpare(ctx context.Context) error {
-	k := m.newKernel("spare", "", m.cfg.Cwd, nil)
+	k := m.newKernel(spareID, "", m.cfg.Cwd, nil)
 	if _, err := k.ensure(); err != nil {
 		return err
 	}
@@ -226,14 +229,7 @@ func (m *Manager) exercise(ctx context.Context, k *kernel) error {
 	if x.done.Status != guestproto.StatusOK {
 		return fmt.Errorf("spare kernel's first cell: %s", x.done.Status)
 	}
-	k.mu.Lock()
-	p := k.proc
-	k.latest = nil
-	k.mu.Unlock()
-	if p == nil {
-		return errGone
-	}
-	return p.control(ctx, forgetRequest{Op: "forget"})
+	return k.forget(ctx)
 }
 
 // waiting is the warmed kernel that nobody has claimed yet.
