@@ -6,6 +6,7 @@ import atexit
 import base64
 import collections
 import contextlib
+import gc
 import os
 import platform
 import select
@@ -269,6 +270,7 @@ class Kernel:
             return {"status": "ok"}
         if op == "forget":  # what a rehearsal left: the next cell is the first
             forget_session(self.shell)
+            gc.freeze()  # the collector does not touch again what is there now
             return {"status": "ok"}
         raise LookupError(f"unknown control op {op!r}")
 

@@ -74,12 +74,12 @@ def measure(report: Report, options: argparse.Namespace) -> dict[str, Any]:
             about = machine(client)
             for part in WITH_BARE:
                 attempt(report, part.ROWS, lambda part=part: part.run(report, client, bare))
-            attempt(report, memory.ROWS, lambda: memory.run(report, client))
             attempt(report, saves.ROWS, lambda: saves.run(report, client, bare, data))
-        if any(map(report.wanted, pool.ROWS)):
+        if any(map(report.wanted, pool.ROWS + memory.ROWS)):
             with scratch_beside(options.data_dir) as data:
                 link_template(options.data_dir, data)
                 with serving(options.program, data, "--pool-max", "8") as client:
+                    attempt(report, memory.ROWS, lambda: memory.run(report, client))
                     attempt(report, pool.ROWS, lambda: pool.run(report, client))
     attempt(report, bake.ROWS, lambda: bake.run(report, options.program, options.data_dir))
     return about

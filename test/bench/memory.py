@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
+import httpx
 from pandastack import Client, Sandbox
+from pool import wait_until_full
 from report import Report, Samples
 
 ROWS = ("ready_vm_private_mb",)
-COUNT = 4
-TEMPLATE_MEMORY = "/memfd:pandastack"
+COUNT = 6
 
 
 def run(report: Report, client: Client) -> None:
-    """Adds the rows of this file."""
+    """Adds the rows of this file. The server has a pool."""
     samples = Samples("ready_vm_private")
-    sandboxes: list[Sandbox] = []
-    try:
-        for _ in range(COUNT):
-            sandbox = Sandbox.create(client=client)
-            sandboxes.append(sandbox)
-            sandbox.create_code_context().run_code("pass").raise_for_error()
-        for sandbox in sandboxes:
-            samples.take(lambda one=sandbox: sum(map(private_mb, processes(one.id))))
-    finally:
-        for sandbox in sandboxes:
-            sandbox.kill()
+    for _ in range(COUNT):
+        wait_until_full(client)
+        samples.take(lambda: taken(client))
     note = (
-        "VMM and shim of a restored sandbox that has run one cell; "
-        f"{COUNT} of them at once; there is no pool yet"
+        "VMM and shim of a machine that waited ready, when it was just taken; what is the "
+        "template's counts where the machine has written it"
     )
     report.add(
         ROWS[0],
@@ -39,6 +33,30 @@ def run(report: Report, client: Client) -> None:
         note,
         samples.failures,
     )
+
+
+def taken(client: Client) -> float:
+    """Private megabytes of a machine that waited until now."""
+    sandbox = Sandbox.create(client=client)
+    try:
+        if sandbox.start.kind != "ready":
+            raise RuntimeError(f"the sandbox was {sandbox.start.kind}")
+        private: int = look(client, sandbox)["usage"]["memory"]["host_private_bytes"]
+        return private / 1e6
+    finally:
+        sandbox.kill()
+
+
+def look(client: Client, sandbox: Sandbox) -> dict[str, Any]:
+    """What the server says of a sandbox, all of it."""
+    answer = httpx.get(
+        f"{client.api_url}/v1/sandboxes/{sandbox.id}",
+        headers={"Authorization": f"Bearer {client.api_key}"},
+        timeout=60,
+    )
+    answer.raise_for_status()
+    seen: dict[str, Any] = answer.json()
+    return seen
 
 
 def processes(sandbox_id: str) -> list[Path]:
@@ -58,22 +76,6 @@ def processes(sandbox_id: str) -> list[Path]:
     if len(found) != 2:
         raise RuntimeError(f"sandbox {sandbox_id} has {len(found)} processes instead of a VMM and a shim")
     return found
-
-
-def private_mb(process: Path) -> float:
-    """Megabytes that are this process's alone.
-
-    A page of the template that only one machine happens to have mapped looks private
-    and clean; it is the template's, so of that mapping only what was written counts.
-    """
-    total, of_template = 0, False
-    for line in (process / "smaps").read_text(encoding="utf-8").splitlines():
-        words = line.split()
-        if not words[0].endswith(":"):
-            of_template = TEMPLATE_MEMORY in line
-        elif words[0] == "Private_Dirty:" or (words[0] == "Private_Clean:" and not of_template):
-            total += int(words[1])
-    return total * 1024 / 1e6
 
 
 def server() -> Path:

@@ -8,11 +8,9 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
-import httpx
 from cells import FRAME, PLOT
-from memory import private_mb, processes
+from memory import look
 from node import Bare
 from pandastack import Client, CodeContext, Sandbox
 from report import Report, Samples, milliseconds
@@ -41,18 +39,6 @@ def run(report: Report, client: Client, bare: Bare, data: Path) -> None:
             part(report, client, bare)
     if any(map(report.wanted, TENTH)):
         _tenth(report, client, bare, data)
-
-
-def look(client: Client, sandbox: Sandbox) -> dict[str, Any]:
-    """What the server says of a sandbox, all of it."""
-    answer = httpx.get(
-        f"{client.api_url}/v1/sandboxes/{sandbox.id}",
-        headers={"Authorization": f"Bearer {client.api_key}"},
-        timeout=60,
-    )
-    answer.raise_for_status()
-    seen: dict[str, Any] = answer.json()
-    return seen
 
 
 def light(client: Client, held: ExitStack) -> tuple[Sandbox, CodeContext]:
@@ -197,10 +183,9 @@ def _idle(report: Report, client: Client, _: Bare) -> None:
     with ExitStack() as held:
         sandboxes = [light(client, held)[0] for _ in range(IDLE_COUNT)]
         for sandbox in sandboxes:
-            private.take(lambda one=sandbox: sum(map(private_mb, processes(one.id))))
-            changed.take(
-                lambda one=sandbox: look(client, one)["usage"]["memory"]["guest_changed_bytes"] / 1e6
-            )
+            memory = look(client, sandbox)["usage"]["memory"]
+            private.take(lambda memory=memory: memory["host_private_bytes"] / 1e6)
+            changed.take(lambda memory=memory: memory["guest_changed_bytes"] / 1e6)
     for row, samples, note in (
         (IDLE[0], private, "VMM and shim"),
         (IDLE[1], changed, "pages of the guest that are no longer the template's"),

@@ -6,7 +6,7 @@ import statistics
 from contextlib import ExitStack
 
 from cells import Peers
-from memory import private_mb, processes
+from memory import look
 from node import Bare
 from pandastack import Client, Sandbox
 from report import Report, Samples, milliseconds
@@ -35,10 +35,10 @@ def run(report: Report, client: Client, _: Bare) -> None:
     for rows, measure in ((ROWS[:5], _cells), (ROWS[5:], _contexts)):
         if any(map(report.wanted, rows)):
             with Sandbox.create(client=client) as sandbox:
-                measure(report, sandbox)
+                measure(report, client, sandbox)
 
 
-def _cells(report: Report, sandbox: Sandbox) -> None:
+def _cells(report: Report, _: Client, sandbox: Sandbox) -> None:
     """A thousand each, from the first cell on: hundreds of ours and of the peers alternate."""
     peers, context = Peers(sandbox), sandbox.create_code_context()
     ours = Samples("cells_1000")
@@ -72,16 +72,16 @@ def _total(report: Report, samples: Samples) -> None:
     report.add(f"{samples.name}_s", whole, "s", len(samples.values), note, samples.failures)
 
 
-def _contexts(report: Report, sandbox: Sandbox) -> None:
+def _contexts(report: Report, client: Client, sandbox: Sandbox) -> None:
     guest, host = Samples("context"), Samples("context_host")
     sandbox.create_code_context().run_code("1+1").raise_for_error()  # the one that waited
-    before = _host_mb(sandbox)
+    before = _host_mb(client, sandbox)
     with ExitStack() as open_ones:
         for _ in range(CONTEXTS):
             context = open_ones.enter_context(sandbox.create_code_context())
             context.run_code("1+1").raise_for_error()
             guest.take(lambda context=context: float(context.run_code(PRIVATE, check=True).stdout))
-            after = _host_mb(sandbox)
+            after = _host_mb(client, sandbox)
             host.values.append(after - before)
             before = after
     for samples, note in (
@@ -98,5 +98,6 @@ def _contexts(report: Report, sandbox: Sandbox) -> None:
         )
 
 
-def _host_mb(sandbox: Sandbox) -> float:
-    return sum(map(private_mb, processes(sandbox.id)))
+def _host_mb(client: Client, sandbox: Sandbox) -> float:
+    private: int = look(client, sandbox)["usage"]["memory"]["host_private_bytes"]
+    return private / 1e6

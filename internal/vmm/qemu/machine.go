@@ -135,7 +135,9 @@ func (m *machine) spawn(caps vmm.Capabilities, spec vmm.Spec, s sockets) error {
 		Confine: spec.Jail.Enabled, Root: spec.Jail.Root, Mount: mount, UID: spec.Jail.UID, GID: spec.Jail.GID,
 		Devices: devices(spec.Accelerator),
 		Limits:  []jail.Limit{{Resource: unix.RLIMIT_CORE}, {Resource: unix.RLIMIT_NOFILE, Value: 256}},
-		Argv:    append([]string{caps.Binary}, args...),
+		// Of what an emulator asks huge pages for, translated code and tables, most stays unused.
+		SmallPages: caps.Accelerator == "tcg",
+		Argv:       append([]string{caps.Binary}, args...),
 	}, files)
 	if err != nil {
 		return err
