@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Any, Optional, Union
 from urllib.parse import quote
 
@@ -45,9 +46,10 @@ _PYTHON = ("python", "py", "python3")
 _SHELL = ("shell", "sh", "bash")
 
 
-def address(base: str, path: str) -> str:
+@lru_cache(maxsize=256)  # each cell of a context asks for the same, and it takes long to read a URL
+def address(base: str, path: str) -> httpx.URL:
     """The URL of a path below ``/v1``; a base with a path of its own keeps it."""
-    return f"{base}{path}" if base.endswith("/v1") else f"{base}/v1{path}"
+    return httpx.URL(f"{base}{path}" if base.endswith("/v1") else f"{base}/v1{path}")
 
 
 def segment(value: str) -> str:
