@@ -164,3 +164,38 @@ func FuzzOpenLayer(f *testing.F) {
 		_ = apply(bad, make([]byte, 8*page))
 	})
 }
+
+// BenchmarkLayerWriter writes 80 MB of pages, of which half can be packed.
+func BenchmarkLayerWriter(b *testing.B) {
+	const pages = 20_000
+	memory := make([]byte, pages*page)
+	for n := range pages {
+		data := memory[n*page:][:page]
+		if n%2 == 0 {
+			_, _ = rand.Read(data)
+		} else {
+			copy(data, bytes.Repeat([]byte{byte(n), 7, byte(n >> 8), 9}, page/4))
+		}
+	}
+	b.SetBytes(int64(len(memory)))
+	dir := b.TempDir()
+	for b.Loop() {
+		path := filepath.Join(dir, "layer")
+		w, err := CreateLayer(path, Header{Size: int64(len(memory))})
+		if err != nil {
+			b.Fatal(err)
+		}
+		w.Fleeting = true // how fast the disk is does not matter here
+		for n := range int64(pages) {
+			if err := w.Add(n, memory[n*page:][:page]); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if _, err := w.Finish(); err != nil {
+			b.Fatal(err)
+		}
+		if err := os.Remove(path); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

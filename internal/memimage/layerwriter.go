@@ -1,6 +1,7 @@
 package memimage
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"os"
+	"slices"
 
 	"github.com/klauspost/compress/s2"
 
@@ -33,11 +35,12 @@ type LayerWriter struct {
 	pending []chan packed // blocks under way, the oldest first
 	blocks  []block
 	entries []indexEntry
+	hashed  int // entries whose hash is known
 }
 
 type packed struct {
-	data  []byte
-	pages int
+	data   []byte
+	hashes []pageHash
 }
 
 // CreateLayer begins a new file at path.
@@ -71,11 +74,11 @@ func (w *LayerWriter) Add(number int64, data []byte) error {
 		return fmt.Errorf("page %d of %d bytes does not follow page %d of a memory of %d", number, len(data), w.last, w.Size)
 	}
 	w.last = number
-	e := indexEntry{number, hashPage(data)}
-	w.entries = append(w.entries, e)
-	if e.hash == zeroHash {
+	if bytes.Equal(data, zeroPage[:]) {
+		w.entries = append(w.entries, indexEntry{number, zeroHash})
 		return nil
 	}
+	w.entries = append(w.entries, indexEntry{page: number})
 	w.raw = append(w.raw, data...)
 	if len(w.raw) == blockPages*page {
 		return w.pack()
@@ -89,7 +92,7 @@ func (w *LayerWriter) pack() error {
 	raw := w.raw
 	w.raw = make([]byte, 0, blockPages*page)
 	done := make(chan packed, 1)
-	go func() { done <- packed{s2.Encode(nil, raw), len(raw) / page} }()
+	go func() { done <- packed{s2.Encode(nil, raw), hashPages(raw)} }()
 	w.pending = append(w.pending, done)
 	if len(w.pending) >= packers {
 		return w.flush()
@@ -97,11 +100,26 @@ func (w *LayerWriter) pack() error {
 	return nil
 }
 
+func hashPages(raw []byte) []pageHash {
+	hashes := make([]pageHash, 0, blockPages)
+	for data := range slices.Chunk(raw, page) {
+		hashes = append(hashes, hashPage(data))
+	}
+	return hashes
+}
+
 // flush writes the oldest block.
 func (w *LayerWriter) flush() error {
 	p := <-w.pending[0]
 	w.pending = w.pending[1:]
-	w.blocks = append(w.blocks, block{w.at, uint32(len(p.data)), crc32.Checksum(p.data, castagnoli), p.pages})
+	for _, h := range p.hashes {
+		for w.entries[w.hashed].hash == zeroHash {
+			w.hashed++
+		}
+		w.entries[w.hashed].hash = h
+		w.hashed++
+	}
+	w.blocks = append(w.blocks, block{w.at, uint32(len(p.data)), crc32.Checksum(p.data, castagnoli), len(p.hashes)})
 	return w.write(p.data)
 }
 
