@@ -260,6 +260,8 @@ func eightForks(t *testing.T, s *harness.Server) {
 	defer s.Remove(t, p.box)
 	p.run("import random, numpy\nmine = random.Random(5); array = numpy.random.default_rng(6); first = (mine.random(), array.random())")
 	p.Run(t, p.box, p.kernel, twinCell)
+	jupyter := must(s.CreateContext(t.Context(), box.ID, api.CreateContext{Kernel: "ipykernel"}))(t).ID
+	p.Run(t, p.box, jupyter, "import random, numpy; numpy.random.seed(7); random.random(), numpy.random.rand()")
 	forked := must(s.ForkTree(t.Context(), p.box, 8))(t)
 	all := []*session{p}
 	for _, child := range forked.Children {
@@ -270,7 +272,7 @@ func eightForks(t *testing.T, s *harness.Server) {
 		defer s.Remove(t, child.ID)
 	}
 	seen := map[string]string{} // by "what value"
-	continued := map[string]bool{}
+	continued, drawn, seeded := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, q := range all {
 		var has map[string]any
 		if err := json.Unmarshal([]byte(s.Run(t, q.box, q.kernel, twinCell).Stdout), &has); err != nil {
@@ -284,10 +286,15 @@ func eightForks(t *testing.T, s *harness.Server) {
 			seen[key] = q.box
 		}
 		continued[q.text("(first, mine.random(), array.random())")] = true
+		drawn[s.Text(t, q.box, jupyter, "random.random()")] = true
+		seeded[s.Text(t, q.box, jupyter, "numpy.random.rand()")] = true
 		q.is("'t'", "import os; os.environ['TOKEN']")
 	}
 	if len(continued) != 1 {
 		t.Errorf("generators that the user seeded continue differently: %v", continued)
+	}
+	if len(drawn) != len(all) || len(seeded) != 1 {
+		t.Errorf("ipykernel drew %v, and %v of what the user seeded", drawn, seeded)
 	}
 }
 
