@@ -5,15 +5,18 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 began=$SECONDS
 failed=()
+log=$(mktemp) ends=$(mktemp) # of the step that runs; the ends of those that failed
+trap 'rm -f "$log" "$ends"' EXIT
 step() { # NAME COMMAND…
   local name=$1 at=$SECONDS
   shift
   printf '\n=== %s  (%d s so far)\n' "$name" $((SECONDS - began))
-  if "$@"; then
+  if "$@" 2>&1 | tee "$log"; then
     printf -- '--- %s: passed in %d s\n' "$name" $((SECONDS - at))
   else
     printf -- '--- %s: FAILED after %d s\n' "$name" $((SECONDS - at))
     failed+=("$name")
+    { printf '\n=== what went wrong in: %s\n' "$name"; grep -E -A4 '^ *--- FAIL|^(FAIL|FAILED|E  |panic:)' "$log" | cut -c1-400 | head -n 40 || tail -n 20 "$log"; } >>"$ends"
   fi
 }
 
@@ -45,6 +48,7 @@ step 'published clients' scripts/with-server.sh scripts/test-clients.sh
 
 printf '\n%d s in all\n' $((SECONDS - began))
 if [ ${#failed[@]} -gt 0 ]; then
+  cat "$ends"
   printf 'FAILED: %s\n' "${failed[@]}"
   exit 1
 fi

@@ -28,7 +28,7 @@ func watchDir(t testing.TB, dir string) {
 			t.Errorf("left behind: %v", err)
 		}
 		if t.Failed() {
-			t.Logf("the server's log:\n%s\nof it, what went wrong:\n%s%s", tail(logFile(dir)), warnings(logFile(dir)), failedStarts(dir))
+			t.Logf("what the server says went wrong:\n%s%s\nits log:\n%s", warnings(logFile(dir)), failedStarts(dir), tail(logFile(dir)))
 		}
 		sweep(dir)
 		for _, g := range emptied(dir, groups) {
