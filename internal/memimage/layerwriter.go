@@ -2,6 +2,7 @@ package memimage
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/s2"
 
+	"pandastack/internal/kit/durable"
 	"pandastack/internal/kit/failpoint"
 )
 
@@ -25,10 +27,12 @@ type LayerWriter struct {
 	Header
 	Fleeting bool // Finish need not make it durable
 
-	path string
-	file *os.File
-	head []byte
-	at   int64
+	path  string
+	file  *os.File
+	head  []byte
+	at    int64
+	ahead *durable.Ahead // of what is to be durable
+	over  context.CancelFunc
 
 	last    int64 // page
 	raw     []byte
@@ -54,7 +58,7 @@ func CreateLayer(path string, h Header) (_ *LayerWriter, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &LayerWriter{Header: h, path: path, file: f, head: head, last: -1}
+	w := &LayerWriter{Header: h, path: path, file: f, head: head, last: -1, over: func() {}}
 	fixed := binary.LittleEndian.AppendUint32([]byte(layerMagic), uint32(len(head)))
 	if err := w.write(append(fixed, head...)); err != nil {
 		return nil, errors.Join(err, w.Abort())
@@ -120,7 +124,21 @@ func (w *LayerWriter) flush() error {
 		w.hashed++
 	}
 	w.blocks = append(w.blocks, block{w.at, uint32(len(p.data)), crc32.Checksum(p.data, castagnoli), len(p.hashes)})
-	return w.write(p.data)
+	err := w.write(p.data)
+	if !w.Fleeting {
+		w.onDisk(len(p.data))
+	}
+	return err
+}
+
+// onDisk begins to make durable what was written, n bytes more.
+func (w *LayerWriter) onDisk(n int) {
+	if w.ahead == nil {
+		var ctx context.Context
+		ctx, w.over = context.WithCancel(context.Background())
+		w.ahead = durable.NewAhead(ctx, w.path)
+	}
+	w.ahead.Came(n)
 }
 
 // Pages says how many there are so far.
@@ -130,6 +148,7 @@ func (w *LayerWriter) Pages() int { return len(w.entries) }
 // file is gone.
 func (w *LayerWriter) Finish() (digest string, err error) {
 	defer func() {
+		w.over()
 		if err != nil {
 			err = errors.Join(err, w.Abort())
 		}
@@ -178,6 +197,7 @@ func (w *LayerWriter) index() []byte {
 
 // Abort removes the file.
 func (w *LayerWriter) Abort() error {
+	w.over()
 	for _, p := range w.pending {
 		<-p
 	}

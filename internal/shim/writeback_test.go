@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"pandastack/internal/guestproto"
+	"pandastack/internal/kit/durable"
 )
 
 // quitter gives an upload up and goes on reading its body, as the sender of a large
@@ -19,7 +20,7 @@ type quitter struct {
 
 func (q quitter) WriteFile(_ context.Context, _ guestproto.WriteRequest, body io.Reader) (guestproto.FileInfo, error) {
 	body = struct{ io.Reader }{body}
-	before, _ := io.CopyN(io.Discard, body, writebackEvery)
+	before, _ := io.CopyN(io.Discard, body, durable.AheadEvery)
 	go func() {
 		after, _ := io.Copy(io.Discard, body)
 		q.read <- before + after
@@ -30,7 +31,7 @@ func (q quitter) WriteFile(_ context.Context, _ guestproto.WriteRequest, body io
 var errGaveUp = errors.New("gave up")
 
 func TestBodyThatIsReadAfterItsUpload(t *testing.T) {
-	const size = 4 * writebackEvery
+	const size = 4 * durable.AheadEvery
 	q := quitter{read: make(chan int64)}
 	d := eagerDisk{q, filepath.Join(t.TempDir(), "disk")}
 	body := io.LimitReader(noughts{}, size)

@@ -53,7 +53,8 @@ func (k *kernel) claim(ctx context.Context, req guestproto.KernelRequest) error 
 func (k *kernel) forget(ctx context.Context) error {
 	k.mu.Lock()
 	p := k.proc
-	k.latest, k.count = nil, 0
+	k.forgetLocked()
+	k.count = 0
 	k.mu.Unlock()
 	if p == nil {
 		return errGone
