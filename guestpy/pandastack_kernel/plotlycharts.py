@@ -7,6 +7,7 @@ its documentation defines are made here too; the bins of a histogram are not amo
 from __future__ import annotations
 
 import base64
+import math
 import re
 import sys
 from bisect import bisect_left, bisect_right
@@ -200,12 +201,26 @@ _FUNCTIONS: dict[str, Callable[[list[Any]], Any]] = {
 
 def _aggregated(names: list[Any], weights: Any, function: str) -> dict[Any, Any]:
     """The bar of each name, in the order in which the names come."""
-    values = names if weights is None or function == "count" else listed(weights)
+    if weights is None or function == "count":
+        values = names
+    else:
+        values = [_number(value) for value in listed(weights)]
     groups: dict[Any, list[Any]] = {}
     for name, value in zip(names, values, strict=False):
         if name is not None and value is not None and value == value:
             groups.setdefault(name, []).append(value)
     return {name: _FUNCTIONS[function](group) for name, group in groups.items()}
+
+
+def _number(value: Any) -> Any:
+    """As plotly.js takes it: a text may be a number; what is none does not count."""
+    if isinstance(value, (int, float)):
+        return value
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _pie(trace: Trace) -> Series:
@@ -265,7 +280,7 @@ def _given_boxes(names: Any, given: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _samples(names: Any, sample: Any, trace: Trace) -> dict[Any, list[float]]:
-    values = [] if sample is None else listed(sample)
+    values = [] if sample is None else [_number(v) for v in listed(sample)]
     if names is None:
         return {trace.get("name") or None: [v for v in values if _is_number(v)]}
     samples: dict[Any, list[float]] = {}

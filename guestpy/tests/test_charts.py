@@ -526,6 +526,12 @@ def test_plotly_histograms(kernel: KernelClient) -> None:
     assert series(kernel, by_day + ", y='tip', histfunc='avg')", "values") == [
         ("bar", None, [3, 5])
     ]
+    # plotly.js reads numbers in texts, and passes by what is none.
+    texts = "x=['a', 'a', 'b', 'b'], y=['5', '10', 'none', '2.5'], histfunc='sum'"
+    code = f"go.Figure(go.Histogram({texts}))"
+    assert series(kernel, code, "categories", "values") == [
+        ("bar", None, ["a", "b"], [15, 2.5])
+    ]
     assert series(kernel, "px.histogram(tips, x='tip')", "sample") == [
         ("histogram", None, [1, 2, 3, 4, 5, 9])
     ]
@@ -556,6 +562,10 @@ def test_plotly_box_plots(kernel: KernelClient) -> None:
         (one,) = axes(kernel, code)["series"]
         assert one["orientation"] == "horizontal"
         assert one["boxes"] == [box("n", [1, first, 6, third, 10], [99])]
+    code = "go.Figure(go.Box(y=['1', '1.5', '3', 'none', '4.5', '5']))"
+    assert series(kernel, code, "boxes") == [
+        ("box", None, [box(None, [1, 1.375, 3, 4.625, 5])])
+    ]
     code = "go.Figure(go.Box(x=['a'], q1=[1], median=[2], q3=[3], lowerfence=[0], upperfence=[5]))"
     assert series(kernel, code, "boxes") == [("box", None, [box("a", [0, 1, 2, 3, 5])])]
 
