@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -140,8 +142,42 @@ func (p *process) changes() (_ *memory, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var whole, delta []int64
-	err = readPages(m.from, candidates, func(number int64, data []byte) error {
+	whole, delta, err := p.compareAll(m.from, candidates)
+	if err != nil {
+		return nil, err
+	}
+	// A base of which more than half is outdated is merged with what came after it.
+	m.onBase = p.base != nil && len(delta)*2 <= p.base.Pages()
+	m.pages = whole
+	if m.onBase {
+		m.pages = delta
+	}
+	return m, nil
+}
+
+// compareAll is compare of all pages, on all processors.
+func (p *process) compareAll(from io.ReaderAt, pages []int64) (whole, delta []int64, err error) {
+	type part struct {
+		whole, delta []int64
+		err          error
+	}
+	parts := make([]part, runtime.GOMAXPROCS(0))
+	var work sync.WaitGroup
+	for i := range parts {
+		mine := pages[i*len(pages)/len(parts) : (i+1)*len(pages)/len(parts)]
+		work.Go(func() { parts[i].whole, parts[i].delta, parts[i].err = p.compare(from, mine) })
+	}
+	work.Wait()
+	for _, q := range parts {
+		whole, delta, err = append(whole, q.whole...), append(delta, q.delta...), errors.Join(err, q.err)
+	}
+	return whole, delta, err
+}
+
+// compare lists the pages that differ from the lowest memory, and those that differ
+// from it with the base on it.
+func (p *process) compare(from io.ReaderAt, pages []int64) (whole, delta []int64, err error) {
+	err = readPages(from, pages, func(number int64, data []byte) error {
 		differs := !bytes.Equal(data, p.lowest.page(number))
 		if differs {
 			whole = append(whole, number)
@@ -153,16 +189,7 @@ func (p *process) changes() (_ *memory, err error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	// A base of which more than half is outdated is merged with what came after it.
-	m.onBase = p.base != nil && len(delta)*2 <= p.base.Pages()
-	m.pages = whole
-	if m.onBase {
-		m.pages = delta
-	}
-	return m, nil
+	return whole, delta, err
 }
 
 // changed counts the pages that are the machine's own, while it runs: near enough.
