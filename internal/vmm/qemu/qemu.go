@@ -32,7 +32,7 @@ const emulatedCPU = "max,-avx,-avx2,-fma,-f16c,-vaes,-vpclmulqdq,-erms,-fsrm"
 // emulatedKernelArgs keep the guest's kernel from allocating memory with cmpxchg16b:
 // TCG before QEMU 8 leaves the flags register wrong until the next instruction that sets
 // it, and an interrupt just then is a double fault, or leaves the guest without
-// interrupts. On a busy host it killed one restored guest in some hundreds.
+// interrupts. On a busy host it killed about one restored guest in a thousand.
 const emulatedKernelArgs = "clearcpuid=cx16"
 
 // Driver implements vmm.Driver.
