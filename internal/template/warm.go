@@ -120,11 +120,11 @@ func readWarmManifest(dir string) (*WarmManifest, error) {
 	return m, nil
 }
 
-// openWarm reads the snapshot of the given key. The error is fs.ErrNotExist
-// when it or what it stands on is not there.
 // Stored opens the warm snapshot of this key, whether its template still uses it or not.
 func (b *Builder) Stored(key string) (*Warm, error) { return b.openWarm(key) }
 
+// openWarm reads the snapshot of the given key. The error is fs.ErrNotExist
+// when it or what it stands on is not there.
 func (b *Builder) openWarm(key string) (*Warm, error) {
 	m, err := readWarmManifest(b.layout.warm(key))
 	if err != nil {
