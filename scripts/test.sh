@@ -7,6 +7,14 @@ began=$SECONDS
 failed=()
 log=$(mktemp) ends=$(mktemp) # of the step that runs; the ends of those that failed
 trap 'rm -f "$log" "$ends"' EXIT
+telling='^ *--- FAIL|^(FAIL|FAILED|E  |panic:)|^ *✖'
+failures() { # the lines of the log that tell of one, else its end
+  if grep -Eq "$telling" "$log"; then
+    grep -E -A4 "$telling" "$log" | cut -c1-400 | sed -n 1,40p
+  else
+    tail -n 20 "$log"
+  fi
+}
 step() { # NAME COMMAND…
   local name=$1 at=$SECONDS
   shift
@@ -16,7 +24,7 @@ step() { # NAME COMMAND…
   else
     printf -- '--- %s: FAILED after %d s\n' "$name" $((SECONDS - at))
     failed+=("$name")
-    { printf '\n=== what went wrong in: %s\n' "$name"; grep -E -A4 '^ *--- FAIL|^(FAIL|FAILED|E  |panic:)' "$log" | cut -c1-400 | head -n 40 || tail -n 20 "$log"; } >>"$ends"
+    { printf '\n=== what went wrong in: %s\n' "$name"; failures; } >>"$ends"
   fi
 }
 

@@ -18,6 +18,7 @@ import (
 // kernel keeps to warnings.
 const guestCmdline = "console=ttyS0 loglevel=4 reboot=t panic=-1 random.trust_cpu=on init_on_free=1"
 
+// cmdline is the command line of a guest's kernel on this host.
 func cmdline(host vmm.Capabilities) string {
 	return strings.TrimSpace(guestCmdline + " " + host.KernelArgs)
 }

@@ -471,33 +471,3 @@ type FileInfo struct {
 	MTime int64  `json:"mtime"` // Unix seconds
 	Link  string `json:"link,omitempty"`
 }
-
-// Error is a refusal by the guest.
-type Error struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
-
-func (e *Error) Error() string { return e.Message }
-
-// Error codes. Status gives the HTTP status each travels under.
-const (
-	CodeInvalid     = "invalid"      // 400
-	CodeNotFound    = "not_found"    // 404
-	CodeExists      = "exists"       // 409
-	CodeIsDirectory = "is_directory" // 409
-	CodeNotDir      = "not_directory"
-	CodePathEscape  = "path_escape" // 403
-	CodePermission  = "permission"  // 403
-	CodeNoSpace     = "no_space"    // 507
-	CodeUnsupported = "unsupported" // 501
-	CodeLimit       = "limit"       // 409: as many as there may be
-	CodeBusy        = "busy"        // 409: a cell runs
-	CodeConflict    = "conflict"    // 409: not in this state
-	CodeRefused     = "refused"     // 422: by the kernel
-	CodeInternal    = "internal"    // 500
-	// CodeBroken is not the agent's: the stream to it broke during the call.
-	CodeBroken = "broken" // 502
-	// CodeNoLane is between the agent and Client, which then does without.
-	CodeNoLane = "no_lane" // 409
-)

@@ -21,6 +21,7 @@ import (
 //	GET    /kernels                      []Kernel
 //	POST   /kernels                      KernelRequest -> Kernel
 //	DELETE /kernels/{id}
+//	POST   /kernels/{id}/release
 //	POST   /kernels/{id}/interrupt
 //	POST   /kernels/{id}/restart
 //	POST   /kernels/{id}/ask/{kind}      content of a Jupyter request -> content of its reply
@@ -55,53 +56,6 @@ const (
 	maxStreams   = 1000
 	maxCalls     = maxStreams - 100 // net/http's client hangs when more wait than may run
 )
-
-var codeStatus = map[string]int{
-	CodeInvalid:     http.StatusBadRequest,
-	CodeNotFound:    http.StatusNotFound,
-	CodeExists:      http.StatusConflict,
-	CodeIsDirectory: http.StatusConflict,
-	CodeNotDir:      http.StatusConflict,
-	CodePathEscape:  http.StatusForbidden,
-	CodePermission:  http.StatusForbidden,
-	CodeNoSpace:     http.StatusInsufficientStorage,
-	CodeUnsupported: http.StatusNotImplemented,
-	CodeLimit:       http.StatusConflict,
-	CodeBusy:        http.StatusConflict,
-	CodeRefused:     http.StatusUnprocessableEntity,
-	CodeConflict:    http.StatusConflict,
-	CodeInternal:    http.StatusInternalServerError,
-	CodeBroken:      http.StatusBadGateway,
-	CodeNoLane:      http.StatusConflict,
-}
-
-// Status is the HTTP status that an error code travels under; 500 for one that
-// is not known.
-func Status(code string) int {
-	if s, ok := codeStatus[code]; ok {
-		return s
-	}
-	return http.StatusInternalServerError
-}
-
-// Errorf makes a refusal.
-func Errorf(code, format string, args ...any) *Error {
-	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
-}
-
-// asError turns any error into one that may travel.
-func asError(err error) *Error {
-	var e *Error
-	switch {
-	case errors.As(err, &e):
-		return e
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return &Error{Code: CodeInternal, Message: "the caller went away"}
-	case errors.Is(err, ErrBroken):
-		return &Error{Code: CodeBroken, Message: err.Error()}
-	}
-	return &Error{Code: CodeInternal, Message: err.Error()}
-}
 
 func http2Config() *http.HTTP2Config {
 	return &http.HTTP2Config{

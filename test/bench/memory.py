@@ -41,8 +41,7 @@ def taken(client: Client) -> float:
     try:
         if sandbox.start.kind != "ready":
             raise RuntimeError(f"the sandbox was {sandbox.start.kind}")
-        private: int = look(client, sandbox)["usage"]["memory"]["host_private_bytes"]
-        return private / 1e6
+        return megabytes(client, sandbox, "host_private_bytes")
     finally:
         sandbox.kill()
 
@@ -57,6 +56,12 @@ def look(client: Client, sandbox: Sandbox) -> dict[str, Any]:
     answer.raise_for_status()
     seen: dict[str, Any] = answer.json()
     return seen
+
+
+def megabytes(client: Client, sandbox: Sandbox, kind: str) -> float:
+    """What a sandbox's machine takes of one kind of memory."""
+    taken: int = look(client, sandbox)["usage"]["memory"][kind]
+    return taken / 1e6
 
 
 def processes(sandbox_id: str) -> list[Path]:

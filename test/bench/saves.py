@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from cells import FRAME, PLOT
-from memory import look
+from memory import look, megabytes
 from node import Bare
 from pandastack import Client, CodeContext, Sandbox
 from report import Report, Samples, milliseconds
@@ -183,9 +183,8 @@ def _idle(report: Report, client: Client, _: Bare) -> None:
     with ExitStack() as held:
         sandboxes = [light(client, held)[0] for _ in range(IDLE_COUNT)]
         for sandbox in sandboxes:
-            memory = look(client, sandbox)["usage"]["memory"]
-            private.take(lambda memory=memory: memory["host_private_bytes"] / 1e6)
-            changed.take(lambda memory=memory: memory["guest_changed_bytes"] / 1e6)
+            private.take(lambda one=sandbox: megabytes(client, one, "host_private_bytes"))
+            changed.take(lambda one=sandbox: megabytes(client, one, "guest_changed_bytes"))
     for row, samples, note in (
         (IDLE[0], private, "VMM and shim"),
         (IDLE[1], changed, "pages of the guest that are no longer the template's"),

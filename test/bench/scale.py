@@ -6,7 +6,7 @@ import statistics
 from contextlib import ExitStack
 
 from cells import Peers
-from memory import look
+from memory import megabytes
 from node import Bare
 from pandastack import Client, Sandbox
 from report import Report, Samples, milliseconds
@@ -75,13 +75,13 @@ def _total(report: Report, samples: Samples) -> None:
 def _contexts(report: Report, client: Client, sandbox: Sandbox) -> None:
     guest, host = Samples("context"), Samples("context_host")
     sandbox.create_code_context().run_code("1+1").raise_for_error()  # the one that waited
-    before = _host_mb(client, sandbox)
+    before = megabytes(client, sandbox, "host_private_bytes")
     with ExitStack() as open_ones:
         for _ in range(CONTEXTS):
             context = open_ones.enter_context(sandbox.create_code_context())
             context.run_code("1+1").raise_for_error()
             guest.take(lambda context=context: float(context.run_code(PRIVATE, check=True).stdout))
-            after = _host_mb(client, sandbox)
+            after = megabytes(client, sandbox, "host_private_bytes")
             host.values.append(after - before)
             before = after
     for samples, note in (
@@ -96,8 +96,3 @@ def _contexts(report: Report, client: Client, sandbox: Sandbox) -> None:
             note,
             samples.failures,
         )
-
-
-def _host_mb(client: Client, sandbox: Sandbox) -> float:
-    private: int = look(client, sandbox)["usage"]["memory"]["host_private_bytes"]
-    return private / 1e6

@@ -74,10 +74,10 @@ func (d *Driver) Capabilities(ctx context.Context) (vmm.Capabilities, error) {
 	if caps.Accelerator == "" {
 		caps.Accelerator = "tcg"
 	}
-	if caps.Accelerator == "tcg" {
+	switch caps.Accelerator {
+	case "tcg":
 		caps.KernelArgs = emulatedKernelArgs
-	}
-	if caps.Accelerator == "kvm" {
+	case "kvm":
 		caps.CPUModel = "Skylake-Server-v1" // a named model: what "max" means differs between hosts
 	}
 	d.caps = &caps
