@@ -220,8 +220,8 @@ func (a *Agent) Input(_ context.Context, execution, text string) error {
 }
 
 // Execute implements guestproto.Guest.
-func (a *Agent) Execute(ctx context.Context, kernel string, req guestproto.ExecuteRequest, sink func(guestproto.Event) error) error {
-	return a.kernels.Execute(ctx, kernel, req, sink)
+func (a *Agent) Execute(ctx context.Context, kernel string, req guestproto.ExecuteRequest, accepted func(), sink func(guestproto.Event) error) error {
+	return a.kernels.Execute(ctx, kernel, req, accepted, sink)
 }
 
 // Events implements guestproto.Guest.

@@ -173,7 +173,7 @@ func (a *agent) run(t testing.TB, kernel string, req guestproto.ExecuteRequest) 
 		cells++
 		req.ID = fmt.Sprint("cell-", cells)
 	}
-	err := a.Execute(deadline(t), kernel, req, func(e guestproto.Event) error {
+	err := a.Execute(deadline(t), kernel, req, nil, func(e guestproto.Event) error {
 		c.add(t, e)
 		return nil
 	})

@@ -164,7 +164,7 @@ func TestInputIsAskedForAndAnswered(t *testing.T) {
 	a.kernel(t, "k")
 	req := guestproto.ExecuteRequest{ID: "x", Code: "input('name? ') + '!'", AllowStdin: true}
 	var c cell
-	err := a.Execute(deadline(t), "k", req, func(e guestproto.Event) error {
+	err := a.Execute(deadline(t), "k", req, nil, func(e guestproto.Event) error {
 		c.add(t, e)
 		if e.Type != guestproto.EventInput {
 			return nil

@@ -138,7 +138,7 @@ func TestIpykernelAsksAndExceeds(t *testing.T) {
 	a.kernelOf(t, "ipykernel")
 	var c cell
 	req := guestproto.ExecuteRequest{ID: "asks", Code: "print('hello ' + input('name? '))", AllowStdin: true}
-	err := a.Execute(deadline(t), "k", req, func(e guestproto.Event) error {
+	err := a.Execute(deadline(t), "k", req, nil, func(e guestproto.Event) error {
 		c.add(t, e)
 		if e.Type != guestproto.EventInput {
 			return nil
@@ -202,7 +202,7 @@ func (a *agent) runAndKill(t *testing.T, code string) (c cell) {
 	if err != nil || len(list) != 1 || list[0].PID == 0 {
 		t.Fatalf("got %+v, %v", list, err)
 	}
-	err = a.Execute(deadline(t), "k", guestproto.ExecuteRequest{ID: "killed", Code: code}, func(e guestproto.Event) error {
+	err = a.Execute(deadline(t), "k", guestproto.ExecuteRequest{ID: "killed", Code: code}, nil, func(e guestproto.Event) error {
 		c.add(t, e)
 		if e.Type == guestproto.EventStream {
 			return syscall.Kill(list[0].PID, syscall.SIGKILL)

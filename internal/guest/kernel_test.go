@@ -64,7 +64,7 @@ func TestKernelRequestsThatAreRefused(t *testing.T) {
 		wantCode(t, err, test.want)
 	}
 	wantCode(t, a.DeleteKernel(deadline(t), "none"), guestproto.CodeNotFound)
-	wantCode(t, a.Execute(deadline(t), "none", guestproto.ExecuteRequest{ID: "x"}, nil), guestproto.CodeNotFound)
+	wantCode(t, a.Execute(deadline(t), "none", guestproto.ExecuteRequest{ID: "x"}, nil, nil), guestproto.CodeNotFound)
 	wantCode(t, a.Events(deadline(t), "none", 0, nil), guestproto.CodeNotFound)
 }
 
@@ -255,7 +255,7 @@ func TestInterruptEndsTheCell(t *testing.T) {
 	a.kernel(t, "k")
 	var c cell
 	req := guestproto.ExecuteRequest{ID: "x", Code: "import time\nprint('begun', flush=True)\ntime.sleep(1000)"}
-	err := a.Execute(deadline(t), "k", req, func(e guestproto.Event) error {
+	err := a.Execute(deadline(t), "k", req, nil, func(e guestproto.Event) error {
 		c.add(t, e)
 		if e.Type == guestproto.EventStream && c.Stdout == "begun\n" {
 			return a.InterruptKernel(deadline(t), "k")
@@ -273,7 +273,7 @@ func TestCallerThatGoesAwayLeavesTheCell(t *testing.T) {
 	ctx, cancel := context.WithCancel(deadline(t))
 	code := "import time\nfor i in range(5):\n    print(i, flush=True); time.sleep(0.05)\n'end'"
 	seen := int64(0)
-	err := a.Execute(ctx, "k", guestproto.ExecuteRequest{ID: "x", Code: code}, func(e guestproto.Event) error {
+	err := a.Execute(ctx, "k", guestproto.ExecuteRequest{ID: "x", Code: code}, nil, func(e guestproto.Event) error {
 		seen = e.Seq
 		cancel()
 		return nil
@@ -301,7 +301,7 @@ func TestWaitingCells(t *testing.T) {
 	begun, over := make(chan struct{}), make(chan error, 1)
 	go func() {
 		first := true
-		over <- a.Execute(deadline(t), "k", guestproto.ExecuteRequest{ID: "1", Code: "order=[1]\nprint(flush=True)\nimport time; time.sleep(1.5)"}, func(guestproto.Event) error {
+		over <- a.Execute(deadline(t), "k", guestproto.ExecuteRequest{ID: "1", Code: "order=[1]\nprint(flush=True)\nimport time; time.sleep(1.5)"}, nil, func(guestproto.Event) error {
 			if first {
 				close(begun)
 			}
@@ -312,7 +312,7 @@ func TestWaitingCells(t *testing.T) {
 	<-begun
 	ctx, cancel := context.WithCancel(deadline(t))
 	gone := make(chan error, 1)
-	go func() { gone <- a.Execute(ctx, "k", guestproto.ExecuteRequest{ID: "2", Code: "order.append(2)"}, nil) }()
+	go func() { gone <- a.Execute(ctx, "k", guestproto.ExecuteRequest{ID: "2", Code: "order.append(2)"}, nil, nil) }()
 	eventually(t, "cell 2 waits", func() bool { return a.exists("2") })
 	cancel()
 	<-gone
@@ -335,7 +335,7 @@ func TestDeleteAbortsWaitingCells(t *testing.T) {
 	begun, done := make(chan struct{}, 1), make(chan cell, 2)
 	run := func(id, code string) {
 		var c cell
-		_ = a.Execute(deadline(t), "k", guestproto.ExecuteRequest{ID: id, Code: code}, func(e guestproto.Event) error {
+		_ = a.Execute(deadline(t), "k", guestproto.ExecuteRequest{ID: id, Code: code}, nil, func(e guestproto.Event) error {
 			c.add(t, e)
 			select {
 			case begun <- struct{}{}:

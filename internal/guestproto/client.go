@@ -211,17 +211,23 @@ func (c *Client) ReleaseKernel(ctx context.Context, id string) error {
 }
 
 // Execute implements Guest.
-func (c *Client) Execute(ctx context.Context, kernel string, req ExecuteRequest, sink func(Event) error) error {
+func (c *Client) Execute(ctx context.Context, kernel string, req ExecuteRequest, accepted func(), sink func(Event) error) error {
 	if req.Comm != nil {
 		x, err := c.Start(ctx, kernel, req)
 		if err != nil {
 			return err
+		}
+		if accepted != nil {
+			accepted()
 		}
 		return c.Events(ctx, x.ID, 0, sink)
 	}
 	resp, err := c.sendJSON(ctx, "POST", "/kernels/"+url.PathEscape(kernel)+"/execute", req)
 	if err != nil {
 		return err
+	}
+	if accepted != nil {
+		accepted()
 	}
 	return followEvents(resp.Body, 0, sink)
 }

@@ -80,9 +80,9 @@ type Guest interface {
 	// Input answers a running cell's EventInput; CodeConflict where none is open.
 	Input(ctx context.Context, execution, text string) error
 
-	// Execute is Start and Events in one call: it returns after EventDone was delivered. Losing the
-	// caller does not end the cell.
-	Execute(ctx context.Context, kernel string, req ExecuteRequest, sink func(Event) error) error
+	// Execute is Start and Events in one call: it calls accepted, if there is such, once the cell is
+	// queued, and returns after EventDone was delivered. Losing the caller does not end the cell.
+	Execute(ctx context.Context, kernel string, req ExecuteRequest, accepted func(), sink func(Event) error) error
 	// Events replays an execution's events with Seq > after, then follows it to its end. What the
 	// cell's threads and processes print later comes after EventDone; Events does not wait for it.
 	Events(ctx context.Context, execution string, after int64, sink func(Event) error) error

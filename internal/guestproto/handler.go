@@ -158,7 +158,7 @@ func (h *handler) execute(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	l := newLines(w)
-	return l.finish(h.g.Execute(r.Context(), r.PathValue("id"), req, l.event))
+	return l.finish(h.g.Execute(r.Context(), r.PathValue("id"), req, l.begin, l.event))
 }
 
 func (h *handler) events(w http.ResponseWriter, r *http.Request) error {
@@ -280,6 +280,22 @@ type lines struct {
 
 func newLines(w http.ResponseWriter) *lines { return &lines{w: w} }
 
+// begin sends the head at once. Both ends are done with it when the first line comes, and
+// a cell's answer then is one write.
+func (l *lines) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.beginLocked()
+	_ = http.NewResponseController(l.w).Flush() // a caller that is gone shows at the first line
+}
+
+func (l *lines) beginLocked() {
+	if !l.begun {
+		l.begun = true
+		l.w.Header().Set("Content-Type", linesType)
+	}
+}
+
 func (l *lines) event(e Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -303,10 +319,7 @@ func (l *lines) execEvent(e ExecEvent) error {
 }
 
 func (l *lines) sendLocked(flush bool) error {
-	if !l.begun {
-		l.begun = true
-		l.w.Header().Set("Content-Type", linesType)
-	}
+	l.beginLocked()
 	if _, err := l.w.Write(l.buf); err != nil {
 		return err
 	}

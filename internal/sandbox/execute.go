@@ -23,7 +23,7 @@ func (s *Service) Execute(ctx context.Context, id, contextID string, req api.Exe
 	}
 	out := newCollector(s.cfg.Limits, req.Output)
 	err = s.call(ctx, id, aboutContext, func(ctx context.Context, _ *live, g guestproto.Guest) error {
-		err := g.Execute(ctx, contextID, cell, out.add)
+		err := g.Execute(ctx, contextID, cell, nil, out.add)
 		if err == nil && out.done == nil {
 			err = errNoEnd
 		}

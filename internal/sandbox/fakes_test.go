@@ -439,7 +439,7 @@ func (g *guest) Kernels(context.Context) ([]guestproto.Kernel, error) {
 	return []guestproto.Kernel{{ID: "k1", State: state}}, nil
 }
 
-func (g *guest) Execute(ctx context.Context, _ string, req guestproto.ExecuteRequest, sink func(guestproto.Event) error) error {
+func (g *guest) Execute(ctx context.Context, _ string, req guestproto.ExecuteRequest, _ func(), sink func(guestproto.Event) error) error {
 	if g.execute == nil {
 		return nil
 	}

@@ -18,7 +18,7 @@ func (s *Service) Run(ctx context.Context, id, contextID string, req api.Execute
 	}
 	f := &follower{id: req.ID, known: ran{contextID, req.TimeoutSeconds}, out: newCollector(s.cfg.Limits, req.Output), sink: sink}
 	err = s.follow(ctx, id, aboutContext, f, func(ctx context.Context, g guestproto.Guest) error {
-		return g.Execute(ctx, contextID, cell, f.take)
+		return g.Execute(ctx, contextID, cell, nil, f.take)
 	})
 	if err == nil && f.ended != nil {
 		s.observeCell(id, *f.ended)

@@ -88,7 +88,7 @@ func rehearse(ctx context.Context, machine shim.Machine, id string) error {
 		return err
 	}
 	for range 2 {
-		err = guest.Execute(ctx, kernel, guestproto.ExecuteRequest{ID: ids.New(), Code: "1 + 1", Forget: true}, func(guestproto.Event) error { return nil })
+		err = guest.Execute(ctx, kernel, guestproto.ExecuteRequest{ID: ids.New(), Code: "1 + 1", Forget: true}, nil, func(guestproto.Event) error { return nil })
 		if err != nil {
 			return err
 		}

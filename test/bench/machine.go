@@ -252,7 +252,7 @@ func (g *guest) greet(ctx context.Context, clock *steps) error {
 		return fmt.Errorf("kernel: %w", err)
 	}
 	clock.done("kernel")
-	if err := cellOne(ctx, g); err != nil {
+	if _, err := cellOne(ctx, g); err != nil {
 		return err
 	}
 	clock.done("cell")

@@ -96,7 +96,7 @@ func answer(ctx context.Context, b *bare, line string) sample {
 	case "exec":
 		s, err = b.running(ctx, whole(execTrue))
 	case "cell":
-		s, err = b.running(ctx, whole(cellOne))
+		s, err = b.running(ctx, cell)
 	case "raw_up":
 		s, err = b.running(ctx, rawUp(n))
 	case "raw_down":

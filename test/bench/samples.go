@@ -30,25 +30,40 @@ func whole(do func(context.Context, *guest) error) work {
 	}
 }
 
-// cellOne runs 1+1 and wants 2.
-func cellOne(ctx context.Context, g *guest) error {
+// cellOne runs 1+1, wants 2, and gives the milliseconds that the agent says it took.
+func cellOne(ctx context.Context, g *guest) (took float64, err error) {
 	g.cells++
 	result := ""
 	req := guestproto.ExecuteRequest{ID: fmt.Sprintf("cell-%d", g.cells), Code: "1+1"}
-	err := g.agent.Execute(ctx, kernelID, req, func(e guestproto.Event) error {
-		if e.Type != guestproto.EventResult {
-			return nil
-		}
-		var d guestproto.Display
-		if err := json.Unmarshal(e.Content, &d); err != nil {
+	err = g.agent.Execute(ctx, kernelID, req, nil, func(e guestproto.Event) error {
+		switch e.Type {
+		case guestproto.EventResult:
+			var d guestproto.Display
+			err := json.Unmarshal(e.Content, &d)
+			return errors.Join(err, json.Unmarshal(d.Data["text/plain"], &result))
+		case guestproto.EventDone:
+			var d guestproto.Done
+			err := json.Unmarshal(e.Content, &d)
+			took = d.DurationMS
 			return err
 		}
-		return json.Unmarshal(d.Data["text/plain"], &result)
+		return nil
 	})
 	if err == nil && result != "2" {
 		err = fmt.Errorf("1+1 gave %q", result)
 	}
-	return err
+	return took, err
+}
+
+// cell measures a cell, and which part of it the agent saw.
+func cell(ctx context.Context, g *guest) (s sample, err error) {
+	var took float64
+	s, err = whole(func(ctx context.Context, g *guest) (err error) {
+		took, err = cellOne(ctx, g)
+		return err
+	})(ctx, g)
+	s.Steps = map[string]float64{"agent": took}
+	return s, err
 }
 
 func execTrue(ctx context.Context, g *guest) error {

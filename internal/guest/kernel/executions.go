@@ -29,13 +29,16 @@ func (m *Manager) Start(kernel string, req guestproto.ExecuteRequest) (guestprot
 }
 
 // Execute implements guestproto.Guest.
-func (m *Manager) Execute(ctx context.Context, kernel string, req guestproto.ExecuteRequest, sink func(guestproto.Event) error) error {
+func (m *Manager) Execute(ctx context.Context, kernel string, req guestproto.ExecuteRequest, accepted func(), sink func(guestproto.Event) error) error {
 	x, err := m.queue(kernel, req)
 	if err != nil {
 		return err
 	}
 	if req.Forget {
 		defer m.drop(x)
+	}
+	if accepted != nil {
+		accepted()
 	}
 	return x.log.follow(ctx, 0, sink)
 }
