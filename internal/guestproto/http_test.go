@@ -106,3 +106,35 @@ func TestMoreCallsThanStreamsWait(t *testing.T) {
 		t.Fatalf("got %d dials, want 1", dials.Load())
 	}
 }
+
+// slow is a guest whose one cell ends when it is told so.
+type slow struct {
+	Guest
+	end chan struct{}
+}
+
+func (s slow) Execute(_ context.Context, _ string, _ ExecuteRequest, accepted func(), sink func(Event) error) error {
+	accepted()
+	<-s.end
+	return sink(Event{Seq: 1, Type: EventDone, Content: []byte(`{"status":"ok"}`)})
+}
+
+// What is between agent and server has read an answer's head before the cell is done.
+func TestAcceptedIsHeardBeforeTheFirstEvent(t *testing.T) {
+	guest, host := socketpair(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	end := make(chan struct{})
+	done.Go(func() { _ = Serve(ctx, Accept(guest), NewHandler(slow{end: end})) })
+	t.Cleanup(func() { cancel(); done.Wait() })
+	rt := Transport(NewPort(host).Dial)
+	defer rt.CloseIdleConnections()
+	events := 0
+	err := NewClient(rt, "http://guest").Execute(deadline(t), "k", ExecuteRequest{ID: "x"}, func() { close(end) }, func(Event) error {
+		events++
+		return nil
+	})
+	if err != nil || events != 1 {
+		t.Fatalf("%d events, %v", events, err)
+	}
+}

@@ -2,6 +2,8 @@ package httpapi_test
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -59,5 +61,23 @@ func TestRequestsAreCountedByRouteAndLoggedWithTheirIDs(t *testing.T) {
 	}
 	if !strings.Contains(lines[1], "sandbox=box2") {
 		t.Errorf("log of a panic: %s", lines[1])
+	}
+}
+
+// waiting is an observer that is done when it is told so.
+type waiting chan struct{}
+
+func (w waiting) RequestDone(string, int, time.Duration) { <-w }
+
+func TestAnAnswerDoesNotWaitForWhatIsNotedOfIt(t *testing.T) {
+	heard := make(waiting)
+	addr, stop := serve(t, httpapi.Config{Observer: heard}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "2")
+		io.WriteString(w, "ok")
+	})
+	_, err := get(t, &http.Client{Timeout: 30 * time.Second}, "http://"+addr+"/v1/health")
+	close(heard)
+	if err := errors.Join(err, stop()); err != nil {
+		t.Fatal(err)
 	}
 }

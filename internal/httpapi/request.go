@@ -87,6 +87,13 @@ func (rec *record) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// send lets an answer go whose length is known, so that nobody waits for the log.
+func (rec *record) send() {
+	if rec.status != 0 && rec.Header().Get("Content-Length") != "" {
+		_ = http.NewResponseController(rec.ResponseWriter).Flush() // who has left does not hear it
+	}
+}
+
 // Unwrap lets http.ResponseController through.
 func (rec *record) Unwrap() http.ResponseWriter { return rec.ResponseWriter }
 
@@ -105,6 +112,7 @@ func (s *Server) logged(next http.Handler) http.Handler {
 			if panicked != nil && panicked != http.ErrAbortHandler {
 				answerPanic(rec, r, panicked)
 			}
+			rec.send()
 			s.log(rec, r, time.Since(start))
 			if panicked != nil && begun {
 				panic(http.ErrAbortHandler) // cuts the half-sent answer off

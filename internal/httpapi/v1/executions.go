@@ -210,9 +210,11 @@ func jsonResponse(status int, v any, err error) (*huma.StreamResponse, error) {
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(out huma.Context) {
+		data = append(data, '\n')
 		out.SetHeader("Content-Type", "application/json")
+		out.SetHeader("Content-Length", strconv.Itoa(len(data)))
 		out.SetStatus(status)
-		_, _ = out.BodyWriter().Write(append(data, '\n')) // who has left does not hear it
+		_, _ = out.BodyWriter().Write(data) // who has left does not hear it
 	}}, nil
 }
 

@@ -28,9 +28,10 @@ def transport_options(url: str) -> dict[str, Any]:
     }
 
 
-def timeouts(read: Optional[float]) -> httpx.Timeout:
-    """Connecting is always bounded; `read` is the longest silence, None for no bound."""
-    return httpx.Timeout(connect=CONNECT_TIMEOUT, read=read, write=60.0, pool=None)
+def timeouts(read: Optional[float]) -> dict[str, Optional[float]]:
+    """A request's, as httpx's transports take them. Connecting is always bounded; `read` is the longest
+    silence, None for no bound."""
+    return {"connect": CONNECT_TIMEOUT, "read": read, "write": 60.0, "pool": None}
 
 
 def _proxy(url: str) -> Optional[str]:

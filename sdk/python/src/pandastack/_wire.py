@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import math
+import secrets
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -42,6 +42,7 @@ SILENCE = 60.0
 # One argument of a process stays under 128 KiB on Linux; longer code goes by stdin.
 MAX_ARGUMENT = 100 * 1024
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _PYTHON = ("python", "py", "python3")
 _SHELL = ("shell", "sh", "bash")
 
@@ -61,13 +62,13 @@ def segment(value: str) -> str:
 
 def encode(body: Mapping[str, Any]) -> bytes:
     """A request's JSON. Text with lone surrogates is a ValueError: the server would get other text."""
-    return json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8")
+    return _ENCODER.encode(body).encode("utf-8")
 
 
 def decode(response: httpx.Response) -> Any:
     """An answer's JSON, always read as UTF-8."""
     try:
-        return json.loads(response.content)
+        return json.loads(response.content.decode("utf-8"))
     except (ValueError, RecursionError):
         raise bad_answer(f"{response.request.method} {response.request.url} gave no JSON") from None
 
@@ -128,7 +129,7 @@ def comm(
 
 def execution_id() -> str:
     """A fresh idempotency key: a repeated call attaches to the first one's cell."""
-    return uuid.uuid4().hex
+    return secrets.token_hex(16)
 
 
 def language(name: str) -> str:

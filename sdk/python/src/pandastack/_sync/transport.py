@@ -174,7 +174,7 @@ class Transport:
     ) -> httpx.Request:
         headers = {**HEADERS, **options.pop("headers"), **self._authorization(path)}
         url = _wire.address(self._url(), path)
-        timeout = timeouts(self.timeout if read_timeout == -1 else read_timeout).as_dict()
+        timeout = timeouts(self.timeout if read_timeout == -1 else read_timeout)
         return httpx.Request(method, url, headers=headers, extensions={"timeout": timeout}, **options)
 
     def _session(self) -> httpx.HTTPTransport:
