@@ -82,8 +82,8 @@ type follower struct {
 	begin     call       // with "" it is under way
 	how       api.Follow // After is the newest event that sink was called with
 	sink      func(api.ExecutionEvent) error
-	refused   error // the sink's error, or the server's
-	done      *api.Execution
+	refused   error          // the sink's error, or the server's
+	done      *api.Execution // of the newest event, if that is done: what is printed after it is not in it
 }
 
 func (c *Client) follower(id, executionID string, how api.Follow, sink func(api.ExecutionEvent) error) *follower {
@@ -176,9 +176,7 @@ func (f *follower) take(name string, data []byte) error {
 		return nil // told before the stream broke
 	}
 	f.how.After = e.Seq
-	if e.Type == "done" {
-		f.done = e.Execution
-	}
+	f.done = e.Execution
 	f.refused = f.sink(e)
 	return f.refused
 }

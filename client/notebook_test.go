@@ -20,6 +20,7 @@ var history = map[string]string{
 	"/contexts/ctx":            `{"id":"ctx","language":"bash"}`,
 	"/contexts/ctx/history":    `{"items":[{"line":1,"code":"a\nb"},{"line":2,"code":"2"},{"line":3,"code":"3"},{"line":4,"code":"4"}]}`,
 	"/contexts/ctx/executions": `{"items":[` + ran("two", 2, 9) + `,` + ran("old", 1, 1) + `,` + ran("one", 1, 8) + `,` + ran("older", 2, 2) + `,` + ran("three", 3, 9) + `,{"id":"running","status":"running"}]}`,
+	"/executions/one":          `{"status":"ok","execution_count":1}`,
 	"/executions/one/events":   told(`"type":"stdout","text":"x\n"`, `"type":"done","execution":{"status":"ok","execution_count":1}`, `"type":"stdout","text":"later"`),
 	"/executions/two/events":   told(`"type":"result","result":{"data":{"text/plain":"4"},"metadata":{},"is_main_result":true}`, `"type":"done","execution":{"status":"died","execution_count":2,"error":{"name":"KernelDied","value":"v"}}`),
 }
