@@ -33,57 +33,88 @@ func ofExecution(id, executionID, rest string) string {
 // on meanwhile, and also when ctx ends or sink fails.
 func (c *Client) Run(ctx context.Context, id, contextID string, req api.Execute, sink func(api.ExecutionEvent) error) (api.Execution, error) {
 	if req.ID == "" {
-		req.ID = strings.ToLower(rand.Text())
+		req.ID = newID()
 	}
-	f := &follower{sink: sink, whole: func() (api.Execution, error) { return c.Execution(ctx, id, req.ID) }}
-	return f.run(ctx, func(after int64) error {
-		if after == 0 { // whether the cell was begun or not: the id is the same
-			return c.events(ctx, http.MethodPost, ofContext(id, contextID, "/executions"), req, f.take)
-		}
-		return c.events(ctx, http.MethodGet, ofExecution(id, req.ID, "/events?after="+strconv.FormatInt(after, 10)), nil, f.take)
-	})
+	f := c.follower(id, req.ID, api.Follow{}, sink)
+	f.begin = call{ofContext(id, contextID, "/executions"), req}
+	return f.run(ctx)
 }
 
-// Follow calls sink with an execution's events after one, until it is done. What
-// Run says of streams holds.
-func (c *Client) Follow(ctx context.Context, id, executionID string, after int64, sink func(api.ExecutionEvent) error) (api.Execution, error) {
-	f := &follower{sink: sink, last: after, whole: func() (api.Execution, error) { return c.Execution(ctx, id, executionID) }}
-	return f.run(ctx, func(after int64) error {
-		return c.events(ctx, http.MethodGet, ofExecution(id, executionID, "/events?after="+strconv.FormatInt(after, 10)), nil, f.take)
-	})
+// SendComm sends a message to a comm of a context's kernel, such as a widget's, and
+// returns when its callbacks are done. A comm that the kernel does not know is no error.
+func (c *Client) SendComm(ctx context.Context, id, contextID string, req api.SendComm) (out api.Execution, err error) {
+	err = c.call(ctx, http.MethodPost, ofContext(id, contextID, "/comms"), req, &out)
+	return out, err
+}
+
+// RunComm is SendComm with the events as they come: those of the type comm are the
+// kernel's answers. What Run says of streams holds.
+func (c *Client) RunComm(ctx context.Context, id, contextID string, req api.SendComm, sink func(api.ExecutionEvent) error) (api.Execution, error) {
+	if req.ID == "" {
+		req.ID = newID()
+	}
+	f := c.follower(id, req.ID, api.Follow{}, sink)
+	f.begin = call{ofContext(id, contextID, "/comms"), req}
+	return f.run(ctx)
+}
+
+// Follow calls sink with an execution's events as far as how says: the zero value is
+// all of them, to its end. It returns what came of the cell by then. What Run says of
+// streams holds.
+func (c *Client) Follow(ctx context.Context, id, executionID string, how api.Follow, sink func(api.ExecutionEvent) error) (api.Execution, error) {
+	return c.follower(id, executionID, how, sink).run(ctx)
+}
+
+// newID gives an execution an id, by which its call may be made again.
+func newID() string { return strings.ToLower(rand.Text()) }
+
+// call is one that begins an execution.
+type call struct {
+	path string
+	body any
 }
 
 // follower is one cell's events over as many connections as it takes.
 type follower struct {
-	sink    func(api.ExecutionEvent) error
-	last    int64
-	whole   func() (api.Execution, error)
-	refused error // the sink's error, or the server's
-	done    *api.Execution
+	client    *Client
+	id        string // the sandbox's
+	execution string
+	begin     call       // with "" it is under way
+	how       api.Follow // After is the newest event that sink was called with
+	sink      func(api.ExecutionEvent) error
+	refused   error          // the sink's error, or the server's
+	done      *api.Execution // of the newest event, if that is done: what is printed after it is not in it
+}
+
+func (c *Client) follower(id, executionID string, how api.Follow, sink func(api.ExecutionEvent) error) *follower {
+	if how.Until == "" {
+		how.Until = api.FollowDone
+	}
+	return &follower{client: c, id: id, execution: executionID, how: how, sink: sink}
 }
 
 var errCut = fmt.Errorf("the server ended a cell's events without the last one: %w", io.ErrUnexpectedEOF)
 
-func (f *follower) run(ctx context.Context, connect func(after int64) error) (api.Execution, error) {
+func (f *follower) run(ctx context.Context) (api.Execution, error) {
 	patience := time.Now().Add(reattachTime)
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		before := f.last
-		err := connect(f.last)
+		before, began := f.how.After, time.Now()
+		err := f.connect(ctx)
 		var answered *Error
 		switch {
-		case f.done != nil && f.refused == nil:
-			return *f.done, nil
 		case f.refused != nil:
 			return api.Execution{}, f.refused
+		case f.done != nil && f.how.Until == api.FollowDone:
+			return *f.done, nil
 		case errors.As(err, &answered), ctx.Err() != nil:
 			return api.Execution{}, err
 		case err == nil:
-			if ex, known := f.ended(); known {
+			if ex, known := f.ended(ctx); known {
 				return ex, nil
 			}
 			err = errCut
 		}
-		if f.last > before {
+		if f.how.After > before || held(err, began) {
 			patience, wait = time.Now().Add(reattachTime), 100*time.Millisecond
 		}
 		if time.Now().After(patience) {
@@ -97,15 +128,40 @@ func (f *follower) run(ctx context.Context, connect func(after int64) error) (ap
 	}
 }
 
-// ended gives the execution if nothing follows the last event: what was asked for
-// may have been the last one that there is.
-func (f *follower) ended() (api.Execution, bool) {
-	if f.last == 0 {
+// held says whether a stream was open for long before it broke, if only in silence:
+// that time is none in which the server was away.
+func held(err error, began time.Time) bool {
+	var unreached *url.Error
+	return !errors.As(err, &unreached) && time.Since(began) > reattachTime
+}
+
+func (f *follower) connect(ctx context.Context) error {
+	if f.begin.path != "" && f.how.After == 0 { // whether it was begun or not: the id is the same
+		return f.client.events(ctx, http.MethodPost, f.begin.path, f.begin.body, f.take)
+	}
+	query := url.Values{"after": {strconv.FormatInt(f.how.After, 10)}, "follow": {f.how.Until}}
+	if budget := f.how.Output; budget != nil {
+		query.Set("stream_bytes", strconv.Itoa(budget.StreamBytes))
+		query.Set("result_bytes", strconv.Itoa(budget.ResultBytes))
+	}
+	return f.client.events(ctx, http.MethodGet, ofExecution(f.id, f.execution, "/events?"+query.Encode()), nil, f.take)
+}
+
+// ended gives the execution if a stream that ended has told all that was asked for.
+// What follows an event may be nothing: it may have been the last one that there is.
+func (f *follower) ended(ctx context.Context) (api.Execution, bool) {
+	now := f.how.Until == api.FollowNone
+	switch {
+	case now && f.done != nil:
+		return *f.done, true
+	case !now && f.how.After == 0:
 		return api.Execution{}, false
 	}
-	ex, err := f.whole()
-	return ex, err == nil && ex.Status != "queued" && ex.Status != "running" && ex.Events <= f.last
+	ex, err := f.client.Execution(ctx, f.id, f.execution)
+	return ex, err == nil && (now || !underWay(ex) && ex.Events <= f.how.After)
 }
+
+func underWay(ex api.Execution) bool { return ex.Status == "queued" || ex.Status == "running" }
 
 func (f *follower) take(name string, data []byte) error {
 	if name == "failure" {
@@ -116,13 +172,11 @@ func (f *follower) take(name string, data []byte) error {
 	if err := json.Unmarshal(data, &e); err != nil {
 		return fmt.Errorf("read event %s: %w", name, err)
 	}
-	if e.Seq <= f.last {
+	if e.Seq <= f.how.After {
 		return nil // told before the stream broke
 	}
-	f.last = e.Seq
-	if e.Type == "done" {
-		f.done = e.Execution
-	}
+	f.how.After = e.Seq
+	f.done = e.Execution
 	f.refused = f.sink(e)
 	return f.refused
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"pandastack/api"
 )
@@ -37,6 +38,27 @@ func (c *Client) DeleteSandbox(ctx context.Context, id string) error {
 func (c *Client) CreateContext(ctx context.Context, id string, req api.CreateContext) (out api.Context, err error) {
 	err = c.call(ctx, http.MethodPost, in(id, "/contexts"), req, &out)
 	return out, err
+}
+
+// Contexts lists a sandbox's kernels.
+func (c *Client) Contexts(ctx context.Context, id string) ([]api.Context, error) {
+	var out api.ContextList
+	err := c.call(ctx, http.MethodGet, in(id, "/contexts"), nil, &out)
+	return out.Items, err
+}
+
+// Context gives one kernel.
+func (c *Client) Context(ctx context.Context, id, contextID string) (out api.Context, err error) {
+	err = c.call(ctx, http.MethodGet, ofContext(id, contextID, ""), nil, &out)
+	return out, err
+}
+
+// History gives the latest cells that a kernel ran, the oldest first, at most limit.
+// A kernel that runs a cell refuses it.
+func (c *Client) History(ctx context.Context, id, contextID string, limit int) ([]api.HistoryEntry, error) {
+	var out api.History
+	err := c.call(ctx, http.MethodGet, ofContext(id, contextID, "/history?limit="+strconv.Itoa(limit)), nil, &out)
+	return out.Items, err
 }
 
 // DeleteContext ends a kernel.

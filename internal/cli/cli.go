@@ -68,6 +68,8 @@ type root struct {
 	Run      runCmd      `cmd:"" group:"Sandboxes:" help:"Run Python in a fresh sandbox and print what comes of it."`
 	Sandbox  sandboxCmd  `cmd:"" group:"Sandboxes:" help:"Create, list, save, copy and remove sandboxes."`
 	Snapshot snapshotCmd `cmd:"" group:"Sandboxes:" help:"List and remove snapshots of sandboxes."`
+	Context  contextCmd  `cmd:"" group:"Sandboxes:" help:"List the contexts of a sandbox and their cells, export them as notebooks."`
+	Attach   attachCmd   `cmd:"" group:"Sandboxes:" help:"Follow a cell that runs, waits or has ended."`
 	Exec     execCmd     `cmd:"" group:"Sandboxes:" help:"Run a command in a sandbox."`
 	Cp       cpCmd       `cmd:"" group:"Sandboxes:" help:"Copy files and folders into a sandbox or out of it."`
 	Logs     logsCmd     `cmd:"" group:"Sandboxes:" help:"Print the logs of a sandbox's machine."`

@@ -77,7 +77,7 @@ func (c *completeCmd) Run(s *session) error {
 
 // complete walks the words through the grammar and gives what may follow.
 func (s *session) complete(words []string, last string) []string {
-	node, positional := s.model, 0
+	node, given := s.model, []string(nil)
 	var open *kong.Flag // waits for its value
 	for _, word := range words {
 		switch child := childOf(node, word); {
@@ -90,18 +90,18 @@ func (s *session) complete(words []string, last string) []string {
 		case child != nil:
 			node = child
 		default:
-			positional++
+			given = append(given, word)
 		}
 	}
 	switch {
 	case open != nil:
-		return s.values(open.Tag)
+		return s.values(open.Tag, given)
 	case strings.HasPrefix(last, "-"):
 		return flagNames(node)
 	case len(node.Children) > 0:
 		return childNames(node)
 	case len(node.Positional) > 0:
-		return s.values(node.Positional[min(positional, len(node.Positional)-1)].Tag)
+		return s.values(node.Positional[min(len(given), len(node.Positional)-1)].Tag, given)
 	}
 	return nil
 }
@@ -147,8 +147,9 @@ func flagNames(node *kong.Node) (names []string) {
 	return slices.Compact(names)
 }
 
-// values gives what a flag or argument may be, as far as that is known.
-func (s *session) values(tag *kong.Tag) []string {
+// values gives what a flag or argument may be, as far as that is known. The arguments
+// before it were given.
+func (s *session) values(tag *kong.Tag, given []string) []string {
 	if tag.Enum != "" {
 		return strings.Split(tag.Enum, ",")
 	}
@@ -162,10 +163,10 @@ func (s *session) values(tag *kong.Tag) []string {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, completionTime)
 	defer cancel()
-	return namesOf(ctx, server, kind)
+	return namesOf(ctx, server, kind, given)
 }
 
-func namesOf(ctx context.Context, server *client.Client, kind string) (names []string) {
+func namesOf(ctx context.Context, server *client.Client, kind string, given []string) (names []string) {
 	switch kind {
 	case "sandbox":
 		boxes, _ := server.Sandboxes(ctx) // without an answer there is nothing to offer
@@ -179,6 +180,10 @@ func namesOf(ctx context.Context, server *client.Client, kind string) (names []s
 		}
 	case "snapshot":
 		return snapshotNames(ctx, server)
+	case "context":
+		return contextNames(ctx, server, given)
+	case "execution":
+		return executionNames(ctx, server, given)
 	}
 	return names
 }

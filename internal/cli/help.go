@@ -17,6 +17,45 @@ Examples:
   echo 'print(6*7)' | pandastack run -`
 }
 
+func (attachCmd) Help() string {
+	return `Prints what the cell has shown so far and goes on as it comes. The exit code is that of 'run': 1 when the code raised, 124 when it ran into
+its limit. Ctrl-C ends this command only: the cell goes on. 'pandastack context cells' has the ids.
+
+Examples:
+
+  pandastack attach SANDBOX EXECUTION
+  pandastack attach --follow all SANDBOX EXECUTION
+  pandastack attach --follow none --json SANDBOX EXECUTION | jq .status`
+}
+
+func (contextLsCmd) Help() string {
+	return `A context is a kernel that keeps its variables from cell to cell.
+
+Examples:
+
+  pandastack context ls SANDBOX
+  pandastack context ls --json SANDBOX | jq -r '.[].id'`
+}
+
+func (contextCellsCmd) Help() string {
+	return `A sandbox keeps its latest 256 cells. Their ids are what 'pandastack attach' takes.
+
+Examples:
+
+  pandastack context cells SANDBOX CONTEXT
+  pandastack context cells --json SANDBOX CONTEXT | jq -r '.[] | select(.status == "running").id'`
+}
+
+func (contextExportCmd) Help() string {
+	return `The cells are those of the kernel there is. They have the outputs that the sandbox still keeps: those of its latest 256 cells, also what threads
+printed later. The metadata of a cell without says so. A context that runs a cell cannot be exported.
+
+Examples:
+
+  pandastack context export SANDBOX CONTEXT -o session.ipynb
+  pandastack context export SANDBOX CONTEXT | jq '.cells | length'`
+}
+
 func (execCmd) Help() string {
 	return `Output comes as it is written. The exit code is the command's own, 128 + the signal's number when a signal ended it, 124 when it
 ran into --timeout, 126 or 127 when it cannot be run or is not there. What is piped into this command is read to its end and given to the command in the sandbox.

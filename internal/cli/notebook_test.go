@@ -56,28 +56,9 @@ func TestRunOfANotebook(t *testing.T) {
 	}
 	const want = `[{"name": "stdout","output_type": "stream","text": ["a\n","b"]},{"name": "stderr","output_type": "stream","text": []},` +
 		`{"data": {"application/json": {"k": 1},"image/png": "AAA=","text/plain": ["x\n","y"]},"execution_count": 3,"metadata": {},"output_type": "execute_result"},` +
-		`{"ename": "Timeout","evalue": "too long","output_type": "error","traceback": [""]}]`
+		`{"ename": "Timeout","evalue": "too long","output_type": "error","traceback": []}]`
 	if flat.String() != want || *saved.Cells[1].Count != 3 || string(saved.Cells[2].Outputs) != "[]" {
 		t.Errorf("got %s\nwant %s", flat.String(), want)
-	}
-}
-
-func TestNotebookOutputsFollowTheirDisplays(t *testing.T) {
-	var o outputs
-	shown := func(text, id string) *api.Result {
-		value, _ := json.Marshal(text)
-		return &api.Result{Data: map[string]json.RawMessage{"text/plain": value}, DisplayID: id}
-	}
-	for _, e := range []api.ExecutionEvent{
-		{Type: "stdout", Text: "gone"}, {Type: "clear_output", Wait: true}, {Type: "result", Result: shown("0%", "d")},
-		{Type: "stdout", Text: "a"}, {Type: "stdout", Text: "b"}, {Type: "display_update", Result: shown("100%", "d")},
-	} {
-		o.add(e)
-	}
-	got, _ := json.Marshal(o.finished(api.Execution{}))
-	const want = `[{"data":{"text/plain":["100%"]},"metadata":null,"output_type":"display_data"},{"name":"stdout","output_type":"stream","text":["ab"]}]`
-	if string(got) != want {
-		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

@@ -29,6 +29,12 @@ func clean(s string) string {
 	}, s)
 }
 
+// firstLine is that by which a cell is known.
+func firstLine(code string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(code), "\n")
+	return clean(fmt.Sprintf("%.60s", line))
+}
+
 func orDash(s string) string {
 	if s == "" {
 		return "-"

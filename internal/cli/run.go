@@ -127,13 +127,14 @@ func (c *runCmd) inSandbox(s *session, server *client.Client, what script) (_ ap
 	if _, err := server.Execute(s.ctx, box.ID, kernel, api.Execute{Code: what.prelude()}); err != nil {
 		return api.Execution{}, err
 	}
-	return server.Run(s.ctx, box.ID, kernel, api.Execute{Code: what.code, TimeoutSeconds: c.Timeout}, c.live(s))
+	return server.Run(s.ctx, box.ID, kernel, api.Execute{Code: what.code, TimeoutSeconds: c.Timeout}, s.live(c.JSON))
 }
 
-// live prints what a cell shows as it comes, as a notebook would, in text.
-func (c *runCmd) live(s *session) func(api.ExecutionEvent) error {
+// live prints what a cell shows as it comes, as a notebook would, in text; unless
+// it is to be quiet.
+func (s *session) live(quiet bool) func(api.ExecutionEvent) error {
 	return func(e api.ExecutionEvent) error {
-		if c.JSON {
+		if quiet {
 			return nil
 		}
 		var err error

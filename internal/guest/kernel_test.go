@@ -312,7 +312,9 @@ func TestWaitingCells(t *testing.T) {
 	<-begun
 	ctx, cancel := context.WithCancel(deadline(t))
 	gone := make(chan error, 1)
-	go func() { gone <- a.Execute(ctx, "k", guestproto.ExecuteRequest{ID: "2", Code: "order.append(2)"}, nil, nil) }()
+	go func() {
+		gone <- a.Execute(ctx, "k", guestproto.ExecuteRequest{ID: "2", Code: "order.append(2)"}, nil, nil)
+	}()
 	eventually(t, "cell 2 waits", func() bool { return a.exists("2") })
 	cancel()
 	<-gone

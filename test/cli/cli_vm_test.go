@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -118,6 +119,75 @@ func TestRunAndExec(t *testing.T) {
 	}
 	if got := p.ok(t, "logs", "--agent", box); !strings.Contains(got, "msg=resumed hostname=sandbox-"+box[:8]) {
 		t.Errorf("logs: %q", got)
+	}
+}
+
+// TestCellsAreFollowedAndExported: a cell of another client, whose thread prints when it
+// has ended, a widget that is moved, and the notebook of it all.
+func TestCellsAreFollowedAndExported(t *testing.T) {
+	server := harness.Start(t, harness.NewDir(t))
+	p := program{dir: server.Dir}
+	box := server.NewSandbox(t).ID
+	kernel := server.NewContext(t, box)
+	model := server.Run(t, box, kernel, "import ipywidgets\ns = ipywidgets.IntSlider()\ns.observe(lambda c: print(c.new), 'value')\nprint(s.model_id, end='')").Stdout
+	moved := api.SendComm{Comm: api.Comm{MsgType: "comm_msg", CommID: model, Data: map[string]json.RawMessage{
+		"method": json.RawMessage(`"update"`), "state": json.RawMessage(`{"value":7}`),
+	}}}
+	if ex, err := server.SendComm(t.Context(), box, kernel, moved); err != nil || ex.Stdout != "7\n" {
+		t.Errorf("sent: %+v, %v", ex, err)
+	}
+	moved.Comm.Data["state"] = json.RawMessage(`{"value":8}`)
+	answers := 0
+	ex, err := server.RunComm(t.Context(), box, kernel, moved, func(e api.ExecutionEvent) error {
+		if e.Type == "comm" {
+			answers++
+		}
+		return nil
+	})
+	if err != nil || ex.Stdout != "8\n" || answers == 0 {
+		t.Errorf("sent and followed: %+v, %v, %d answers", ex, err, answers)
+	}
+
+	code := "import threading, time\ndef later():\n    time.sleep(2)\n    print('later')\nthreading.Thread(target=later).start()\nprint('now')\n1/0"
+	queued, err := server.Queue(t.Context(), box, kernel, api.Execute{Code: code})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := p.run(t, "attach", box, queued.ID)
+	if got.code != 1 || got.out != "now\n" || !strings.Contains(got.errOut, "ZeroDivisionError") {
+		t.Errorf("attach: %+v", got)
+	}
+	heard := errors.New("heard")
+	if _, err := server.Follow(t.Context(), box, queued.ID, api.Follow{Until: api.FollowAll}, func(e api.ExecutionEvent) error {
+		if e.Text == "later\n" {
+			return heard
+		}
+		return nil
+	}); !errors.Is(err, heard) {
+		t.Errorf("follow all: %v", err)
+	}
+	if got := p.run(t, "attach", "--follow", "none", "--json", box, queued.ID); got.code != 1 || !strings.Contains(got.out, `"now\nlater\n"`) {
+		t.Errorf("attach --json: %+v", got)
+	}
+	if got := p.ok(t, "context", "cells", box, kernel); !strings.Contains(got, "message to the comm "+model) || !strings.Contains(got, queued.ID) {
+		t.Errorf("cells: %s", got)
+	}
+
+	to := filepath.Join(t.TempDir(), "session.ipynb")
+	p.ok(t, "context", "export", box, kernel, "-o", to)
+	text, err := os.ReadFile(to)
+	var book struct {
+		Cells []struct{ Outputs []map[string]any }
+	}
+	if err != nil || json.Unmarshal(text, &book) != nil || len(book.Cells) != 2 {
+		t.Fatalf("got %s, %v", text, err)
+	}
+	kinds := ""
+	for _, output := range book.Cells[1].Outputs {
+		kinds += fmt.Sprint(output["output_type"], output["text"], " ")
+	}
+	if kinds != "stream[now\n] error<nil> stream[later\n] " {
+		t.Errorf("outputs %q", kinds)
 	}
 }
 

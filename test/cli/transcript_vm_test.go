@@ -46,6 +46,18 @@ END`,
 		`echo '{}["missing"]' | pandastack run -`,
 		`echo $?`,
 	}},
+	{"Cells and notebooks", "A context is a kernel that keeps its variables; its cells are executions, of whatever client. `attach` follows one that runs, and shows again what one gave\n" +
+		"that has ended. All that a context ran is a notebook.", []string{
+		`pandastack run --keep -c 'print("counted"); 6 * 7'`,
+		`kept=$(pandastack sandbox ls --json | jq -r '.[0].id')`,
+		`pandastack context ls $kept`,
+		`context=$(pandastack context ls --json $kept | jq -r '.[0].id')`,
+		`pandastack context cells $kept $context`,
+		`pandastack attach $kept $(pandastack context cells --json $kept $context | jq -r '.[-1].id')`,
+		`pandastack context export $kept $context -o session.ipynb`,
+		`jq -c '.cells[-1].outputs[].output_type' session.ipynb`,
+		`pandastack sandbox rm $kept`,
+	}},
 	{"A sandbox that stays", "", []string{
 		`box=$(pandastack sandbox create --ttl 3600 --metadata owner=ada)`,
 		`pandastack sandbox ls`,
@@ -167,7 +179,7 @@ var varying = []struct {
 	pattern *regexp.Regexp
 	with    string
 }{
-	{regexp.MustCompile(`\b[a-z0-9]{20}\b`), "ID"},
+	{regexp.MustCompile(`\b[a-z0-9]{20}([a-z0-9]{6})?\b`), "ID"}, // an execution's is longer where a client chose it
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC`), "TIME"},
 	{regexp.MustCompile(`(?m)^(time=\S+ level=INFO msg=resumed .*\n)+`), "resumed\n"}, // twice where a machine waited ready
 	{regexp.MustCompile(`(?m)^  [a-z-]+ +[0-9.]+ ms\n`), ""},                          // the steps of a start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from typing import Any
 
 import pytest
@@ -139,6 +140,21 @@ def test_a_server_that_does_not_come_back(
     wire.reply(hang_up, answer(200, {**SANDBOX, "status": "failed", "failure": "it was killed"}))
     with pytest.raises(SandboxFailed, match="it was killed"):
         flavour.run(context.run_code("code", on_event=lambda _: None))
+
+
+def test_a_stream_that_breaks_after_a_long_silence_is_taken_up(
+    flavour: Flavour, wire: WireServer, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (async_executions, sync_executions):
+        monkeypatch.setattr(module, "_REATTACH", 0.3)
+
+    def silent(connection: socket.socket) -> None:
+        connection.sendall(stream(rest=1000))
+        time.sleep(0.5)
+        hang_up(connection)
+
+    wire.reply(silent, stream(done(1, stdout="a")))
+    assert flavour.run(context.run_code("code", on_event=lambda _: None)).stdout == "a"
 
 
 def test_what_the_server_says_of_a_stream_is_raised(flavour: Flavour, wire: WireServer, context: Any) -> None:

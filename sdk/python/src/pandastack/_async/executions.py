@@ -107,6 +107,7 @@ class AsyncExecutionHandle:
         last, deadline = after, monotonic() + _REATTACH
         waits = iter(_WAITS)
         while True:
+            began = monotonic()
             try:
                 async with closing(self._connection(last, begin, until)) as events:
                     async for event in events:
@@ -121,6 +122,8 @@ class AsyncExecutionHandle:
                 lost = ConnectionError("The stream ended before the cell did.", code="client.connection_lost")
             except ConnectionError as error:
                 lost = error
+            if monotonic() - began > _REATTACH:  # open, if only in silence: the server was there
+                deadline, waits = monotonic() + _REATTACH, iter(_WAITS)
             if monotonic() > deadline or lost.code == "client.no_server":
                 lost.detail["execution_id"] = self.id
                 raise await self._explain(lost, "the cell") from lost

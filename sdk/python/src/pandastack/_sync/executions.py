@@ -108,6 +108,7 @@ class ExecutionHandle:
         last, deadline = after, monotonic() + _REATTACH
         waits = iter(_WAITS)
         while True:
+            began = monotonic()
             try:
                 with closing(self._connection(last, begin, until)) as events:
                     for event in events:
@@ -122,6 +123,8 @@ class ExecutionHandle:
                 lost = ConnectionError("The stream ended before the cell did.", code="client.connection_lost")
             except ConnectionError as error:
                 lost = error
+            if monotonic() - began > _REATTACH:  # open, if only in silence: the server was there
+                deadline, waits = monotonic() + _REATTACH, iter(_WAITS)
             if monotonic() > deadline or lost.code == "client.no_server":
                 lost.detail["execution_id"] = self.id
                 raise self._explain(lost, "the cell") from lost
