@@ -27,14 +27,16 @@ func (c *attachCmd) Run(s *session) error {
 	if soFar.Status == "queued" {
 		fmt.Fprintln(s.Stderr, "the cell waits for its turn")
 	}
-	c.tellQuestion(s, soFar.Input)
+	q := s.questions(server, c.ID, c.Execution, s.prompts(c.JSON))
+	defer q.close()
+	c.question(s, q, soFar.Input)
 	var done *api.Execution
 	show := s.live(c.JSON)
 	ex, err := server.Follow(s.ctx, c.ID, c.Execution, api.Follow{After: c.After, Until: c.Follow}, func(e api.ExecutionEvent) error {
 		c.After = e.Seq
 		switch {
 		case e.Type == "input_request" && e.Seq > soFar.Events: // others were answered, or told of above
-			c.tellQuestion(s, e.Input)
+			c.question(s, q, e.Input)
 		case e.Type == "done":
 			done = e.Execution
 			c.tellFailure(s, done.Error)
@@ -64,9 +66,14 @@ func (c *attachCmd) tellFailure(s *session, failure *api.CellError) {
 	}
 }
 
-// tellQuestion says what a cell waits for that would wait in silence.
-func (c *attachCmd) tellQuestion(s *session, question *api.InputRequest) {
-	if question != nil {
+// question asks the user at a terminal what a cell asks. Anybody else is told, for the
+// cell would wait in silence; the end of their input is no answer.
+func (c *attachCmd) question(s *session, q *questioner, question *api.InputRequest) {
+	switch {
+	case question == nil:
+	case q.terminal != nil && c.Follow != api.FollowNone:
+		q.ask(*question)
+	default:
 		fmt.Fprintf(s.Stderr, "the cell asks %q; the answer goes to POST /v1/sandboxes/%s/executions/%s/input\n", question.Prompt, c.ID, c.Execution)
 	}
 }

@@ -28,6 +28,8 @@ type answers struct {
 	routes    map[string]http.HandlerFunc // beside those below
 	hang      chan struct{}               // closed when a cell begins that never ends
 
+	otherwise func(http.ResponseWriter, *http.Request) bool // says whether it has answered
+
 	mu      sync.Mutex
 	calls   []string
 	prelude string
@@ -56,6 +58,9 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Start: api.Start{Kind: "restored", TotalMS: 42}}
 	if route := a.routes[call]; route != nil {
 		route(w, r)
+		return
+	}
+	if a.otherwise != nil && a.otherwise(w, r) {
 		return
 	}
 	switch call {

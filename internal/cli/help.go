@@ -6,7 +6,7 @@ package cli
 func (runCmd) Help() string {
 	return `The file is copied to /workspace and run in a kernel, as a cell of a notebook: the value of its last expression is printed too.
 sys.argv and __file__ are set. The exit code is 1 when the code raised, 124 when it ran into --timeout, and what the code gave to
-sys.exit otherwise. Where no server runs, one is started for this command alone. Options come before the file.
+sys.exit otherwise. What it asks with input() and getpass() is answered from standard input. Where no server runs, one is started for this command alone. Options come before the file.
 
 Examples:
 
@@ -14,12 +14,13 @@ Examples:
   pandastack run -c 'import sys; sys.version'
   pandastack run --save charts plot.py
   pandastack run report.ipynb -o report-done.ipynb
+  echo Ada | pandastack run -c 'print("hello,", input("name? "))'
   echo 'print(6*7)' | pandastack run -`
 }
 
 func (attachCmd) Help() string {
 	return `Prints what the cell has shown so far and goes on as it comes. The exit code is that of 'run': 1 when the code raised, 124 when it ran into
-its limit. Ctrl-C ends this command only: the cell goes on. 'pandastack context cells' has the ids.
+its limit. What the cell asks is asked at a terminal. Ctrl-C ends this command only: the cell goes on. 'pandastack context cells' has the ids.
 
 Examples:
 

@@ -15,6 +15,7 @@ import (
 
 	"pandastack/api"
 	"pandastack/client"
+	"pandastack/internal/kit/ids"
 )
 
 // removeTime is how long removing the sandbox may take once the command was interrupted.
@@ -127,7 +128,21 @@ func (c *runCmd) inSandbox(s *session, server *client.Client, what script) (_ ap
 	if _, err := server.Execute(s.ctx, box.ID, kernel, api.Execute{Code: what.prelude()}); err != nil {
 		return api.Execution{}, err
 	}
-	return server.Run(s.ctx, box.ID, kernel, api.Execute{Code: what.code, TimeoutSeconds: c.Timeout}, s.live(c.JSON))
+	return c.runScript(s, server, box.ID, kernel, what)
+}
+
+// runScript runs a script as an interpreter would: what it asks is answered from standard input.
+func (c *runCmd) runScript(s *session, server *client.Client, box, kernel string, what script) (api.Execution, error) {
+	cell := api.Execute{ID: ids.New(), Code: what.code, TimeoutSeconds: c.Timeout, AllowStdin: true}
+	q := s.questions(server, box, cell.ID, s.prompts(c.JSON))
+	defer q.close()
+	show := s.live(c.JSON)
+	return server.Run(s.ctx, box, kernel, cell, func(e api.ExecutionEvent) error {
+		if e.Type == "input_request" {
+			q.ask(*e.Input)
+		}
+		return show(e)
+	})
 }
 
 // live prints what a cell shows as it comes, as a notebook would, in text; unless

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -111,5 +113,51 @@ func TestCreateWaitsForTheTemplate(t *testing.T) {
 	got := a.command(t.Context(), "sandbox", "create")
 	if got.code != 0 || got.out != "box1\n" || got.errOut != "it is being built: waiting for it\n" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestRunAnswersWithItsInput: standard input has one line, so the second question meets its end. A cell that
+// asks for no more is no error.
+func TestRunAnswersWithItsInput(t *testing.T) {
+	a := newAnswers(t)
+	answered := make(chan string)
+	var cell api.Execute
+	a.routes = map[string]http.HandlerFunc{"POST /v1/sandboxes/box1/contexts/ctx1/executions": func(w http.ResponseWriter, r *http.Request) {
+		cell = api.Execute{}
+		if err := json.NewDecoder(r.Body).Decode(&cell); err != nil || !cell.AllowStdin { // the prelude
+			reply(w, 200, api.Execution{Status: "ok"})
+			return
+		}
+		given := ""
+		for n, question := range []string{"name? ", "age? "} {
+			fmt.Fprintf(w, "data: {\"seq\":%d,\"type\":\"input_request\",\"input\":{\"prompt\":%q}}\n\n", n+1, question)
+			_ = http.NewResponseController(w).Flush()
+			given += <-answered + ";"
+		}
+		text, _ := json.Marshal(given)
+		fmt.Fprintf(w, "data: {\"seq\":3,\"type\":\"stdout\",\"text\":%s}\n\ndata: {\"seq\":4,\"type\":\"done\",\"execution\":{\"status\":\"ok\"}}\n\n", text)
+	}}
+	input := func(w http.ResponseWriter, r *http.Request) {
+		var line api.Input
+		_ = json.NewDecoder(r.Body).Decode(&line)
+		answered <- line.Text
+		if line.Text == endOfInput {
+			reply(w, 409, api.Error{Error: "it asks for none", Code: api.CodeExecutionNoInput})
+			return
+		}
+		w.WriteHeader(204)
+	}
+	a.otherwise = func(w http.ResponseWriter, r *http.Request) bool {
+		mine := cell.ID != "" && r.URL.Path == "/v1/sandboxes/box1/executions/"+cell.ID+"/input"
+		if mine {
+			input(w, r)
+		}
+		return mine
+	}
+	if got := a.command(t.Context(), "run", "-c", "x"); got != (result{0, "name? age? print(1);\x04;", ""}) {
+		t.Errorf("%+v", got)
+	}
+	if got := a.command(t.Context(), "run", "--json", "-c", "x"); !strings.HasPrefix(got.out, "{") || got.errOut != "name? age? " {
+		t.Errorf("--json: %+v", got)
 	}
 }

@@ -87,6 +87,11 @@ func TestRunAndExec(t *testing.T) {
 			t.Errorf("run -c %q: %+v, want exit code %d", code, got, want)
 		}
 	}
+	code = "import getpass\nprint(input('name? '), getpass.getpass('word? '))\ninput()"
+	got = program{p.dir, "Ada\ns3cret\n"}.run(t, "run", "-c", code)
+	if got.code != 1 || got.out != "name? word? Ada s3cret\n" || !strings.Contains(got.errOut, "EOFError") {
+		t.Errorf("run that asks: %+v", got)
+	}
 	if left, err := server.Sandboxes(t.Context()); err != nil || len(left) != 0 {
 		t.Errorf("run left sandboxes: %v, %v", left, err)
 	}

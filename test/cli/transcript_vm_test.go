@@ -45,6 +45,7 @@ END`,
 		`ls charts`,
 		`echo '{}["missing"]' | pandastack run -`,
 		`echo $?`,
+		`echo Ada | pandastack run -c 'print("hello,", input("name? "))'`,
 	}},
 	{"Cells and notebooks", "A context is a kernel that keeps its variables; its cells are executions, of whatever client. `attach` follows one that runs, and shows again what one gave\n" +
 		"that has ended. All that a context ran is a notebook.", []string{
