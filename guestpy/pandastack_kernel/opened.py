@@ -7,7 +7,8 @@ and never more of it than is shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import MAXYEAR, MINYEAR
 from itertools import islice
 from typing import Any
 
@@ -83,11 +84,24 @@ def _of_polars(value: Any) -> Any:
     some = value.head(_SOME)
     if some.dtype == pl.Struct:
         return iter(_records(some))
+    if some.dtype in (pl.Date, pl.Datetime):
+        return _dates(some)
     if some.dtype == pl.String:
         some = some.str.slice(0, _SOME_TEXT)
     elif some.dtype == pl.Binary and hasattr(some.bin, "slice"):  # newer ones have it
         some = some.bin.slice(0, _SOME_TEXT)
     return iter(some)  # lists in it are series
+
+
+def _dates(dates: Any) -> Iterator[Any]:
+    """Asked for a date that Python has not, polars panics, with a trace on stderr."""
+    known = dates.dt.year().is_between(MINYEAR, MAXYEAR).fill_null(False)
+    made = iter(dates.filter(known))
+    for is_known, number in zip(known, dates.to_physical(), strict=True):
+        if is_known:
+            yield next(made)
+        else:
+            yield None if number is None else f"<value out of range: {number}>"
 
 
 def _records(structs: Any) -> list[dict[str, Any] | None]:

@@ -59,6 +59,8 @@ def _of_pandas(value: Any) -> dict[str, Any]:
 
 def _pandas_column(column: Any) -> _Column:
     dtype = str(column.dtype)
+    if hasattr(column.dtype, "pyarrow_dtype"):
+        return _Column(column.name, dtype, opened(column.array.__arrow_array__()))
     is_text = dtype == "str" or dtype.startswith("string")
     if is_text and column.nbytes > len(column) * MAX_STRING:
         # They are Arrow's, and would be copied whole.

@@ -285,15 +285,35 @@ def test_polars_cells_are_not_converted_whole(kernel: KernelClient) -> None:
     assert (seen["rows"], len(seen["columns"][0]["dtype"])) == ([["c1"]], 1001)
 
 
-def test_a_panic_leaves_the_rest(kernel: KernelClient) -> None:
-    """polars prints the first and last rows, and one between is no date of Python's.
+def test_polars_dates_that_python_has_not(kernel: KernelClient) -> None:
+    """polars prints the first and last rows, and panics at such a one among them."""
+    days = (
+        "pl.Series([0] * 50 + [2**30, None] + [0] * 50, dtype=pl.Int32).cast(pl.Date)"
+    )
+    times = (
+        "pl.Series([0] * 50 + [2**62, None] + [0] * 50).cast(pl.Datetime('ms', 'UTC'))"
+    )
+    seen = table(
+        kernel, f"import polars as pl; pl.DataFrame({{'d': {days}, 't': {times}}})"
+    )
+    assert seen["rows"][49:52] == [
+        ["1970-01-01", "1970-01-01T00:00:00+00:00"],
+        ["<value out of range: 1073741824>", f"<value out of range: {2**62}>"],
+        [None, None],
+    ]
 
-    What then happens in Rust is no Exception.
-    """
-    days = "pl.Series([0] * 50 + [2**30] + [0] * 50, dtype=pl.Int32).cast(pl.Date)"
-    cell = kernel.run(f"import polars as pl; pl.DataFrame({{'d': {days}}})")
+
+def test_a_panic_leaves_the_rest(kernel: KernelClient) -> None:
+    """What ends in Rust is no Exception."""
+    cell = kernel.run(
+        "import polars as pl\n"
+        "class Broken(pl.DataFrame):\n"
+        "    def head(self, n): pl.Series([2**30], dtype=pl.Int32).cast(pl.Date).to_list()\n"
+        "Broken({'a': [1]})"
+    )
     assert cell.error is None
-    assert "shape: (101, 1)" in cell.bundles[0]["text/plain"]
+    assert "panicked" in cell.stderr
+    assert "shape: (1, 1)" in cell.bundles[0]["text/plain"]
     assert "<table" in cell.bundles[0]["text/html"]
     assert MIME not in cell.bundles[0]
 
@@ -454,6 +474,28 @@ def test_arrow_without_pandas() -> None:
         "[['1970-01-01 00:00:00.000000001'], ['1970-01-01T00:00:00.000001']]",
         "[['1970-01-01T00:00:00.000001+00:00'], ['1970-01-01T00:00:00.001000+00:00']]",
     ]
+
+
+def test_pandas_over_arrow(kernel: KernelClient) -> None:
+    lists = "pa.FixedSizeListArray.from_arrays(np.arange(10**7), 10**5)"
+    kernel.run(
+        f"{IMPORTS}{ARROW}made = lambda a: pd.Series(pd.arrays.ArrowExtensionArray(a))"
+    )
+    seen = table(kernel, f"made({lists})")
+    assert (
+        seen["columns"][0]["dtype"] == "fixed_size_list<item: int64>[100000][pyarrow]"
+    )
+    assert (len(seen["rows"]), seen["rows"][0]) == (100, [list(range(100))])
+    assert seen["truncated"]
+    seen = table(kernel, "made(pa.array([1.5, None, float('nan')]))")
+    assert seen["rows"] == [[1.5], [None], [{"$numberDouble": "NaN"}]]
+    seen = table(kernel, "made(pa.array(['x', None])).to_frame().set_index(0)")
+    assert seen["row_labels"] == [["x"], [None]]
+    seen = table(kernel, "made(pa.array([1], pa.timestamp('ns', 'UTC')))")
+    assert seen["rows"] == [["1970-01-01T00:00:00.000000001+00:00"]]
+    for dtype in ("'str'", "'string[pyarrow]'", "'object'"):
+        seen = table(kernel, f"pd.Series(['é' * 100_000, None] * 50, dtype={dtype})")
+        assert seen["rows"] == [["é" * 1000 + "…"], [None]] * 50
 
 
 def test_what_has_no_rows_yet_is_not_read(kernel: KernelClient) -> None:
