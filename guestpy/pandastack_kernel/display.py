@@ -141,5 +141,8 @@ def quietly(describe: Callable[[Any], Any], value: Any) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return describe(value)
-    except Exception:
-        return None
+    except BaseException as err:
+        # A panic in Rust, as of polars, is no Exception.
+        if isinstance(err, Exception) or type(err).__name__ == "PanicException":
+            return None
+        raise

@@ -5,15 +5,14 @@ from __future__ import annotations
 import base64
 import datetime
 import math
-from collections.abc import Iterable, Mapping
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .jsonsafe import safe_str
+from .opened import MAX_ITEMS, MAX_STRING, opened
 
-_MAX_STRING = 1000  # characters
-_MAX_ITEMS = 100  # of a list or dict that is a value
-_MAX_DEPTH = 4
+_MAX_DEPTH = 8
+_MAX_SPENT = 1 << 18  # characters; what is in lists of lists multiplies
 
 
 def listed(column: Any) -> list[Any]:
@@ -28,6 +27,12 @@ class Values:
 
     def __init__(self) -> None:
         self.cut = False
+        self._spent = 0
+
+    def row(self, values: Iterable[Any]) -> list[Any]:
+        """Values with a common bound: in a longer row lists end early."""
+        self._spent = 0
+        return [self.value(value) for value in values]
 
     def value(self, value: Any, depth: int = 0) -> Any:
         kind = type(value)
@@ -39,26 +44,39 @@ class Values:
             return self._text(value)
         if kind.__name__ in ("NAType", "NaTType"):
             return None
-        if hasattr(value, "tolist"):  # of NumPy
-            return self.value(value.tolist(), depth)
+        inside = opened(value)
+        if inside is not value:
+            is_list = isinstance(inside, Iterator)
+            return (self._container if is_list else self.value)(inside, depth)
         if isinstance(value, bytes):
-            return self._text(base64.b64encode(value).decode("ascii"))
-        if depth < _MAX_DEPTH and isinstance(value, Mapping):
-            items = self._some(value.items())
-            return {self._text(safe_str(k)): self.value(v, depth + 1) for k, v in items}
-        if depth < _MAX_DEPTH and isinstance(value, (list, tuple)):
-            return [self.value(item, depth + 1) for item in self._some(value)]
+            return self._text(base64.b64encode(value[:MAX_STRING]).decode("ascii"))
+        if isinstance(value, (Mapping, list, tuple)):
+            return self._container(value, depth)
         return self._text(_iso(value))
 
-    def _some(self, items: Any) -> Iterable[Any]:
-        self.cut = self.cut or len(items) > _MAX_ITEMS
-        return islice(items, _MAX_ITEMS)
+    def _container(self, value: Any, depth: int) -> Any:
+        if depth == _MAX_DEPTH:
+            self.cut = True
+            return "…"
+        if isinstance(value, Mapping):
+            items = self._some(value.items())
+            return {self._text(safe_str(k)): self.value(v, depth + 1) for k, v in items}
+        return [self.value(item, depth + 1) for item in self._some(value)]
+
+    def _some(self, items: Iterable[Any]) -> Iterator[Any]:
+        for count, item in enumerate(items):
+            if count == MAX_ITEMS or self._spent > _MAX_SPENT:
+                self.cut = True
+                return
+            self._spent += 2  # a digit and a comma
+            yield item
 
     def _text(self, text: str) -> str:
-        if len(text) <= _MAX_STRING:
-            return text
-        self.cut = True
-        return text[:_MAX_STRING] + "…"
+        if len(text) > MAX_STRING:
+            self.cut = True
+            text = text[:MAX_STRING] + "…"
+        self._spent += len(text)
+        return text
 
 
 def _not_finite(value: float) -> dict[str, str]:

@@ -78,7 +78,7 @@ class _Accessors:
 
     @property
     def table(self) -> Optional[Table]:
-        """A DataFrame or Series as values: its beginning, and how large the whole is."""
+        """A table of pandas, polars or pyarrow as values: its beginning, and how large the whole is."""
         value = self._find(_table.MIME)
         return None if value is None else Table.from_dict(value)
 

@@ -1,4 +1,4 @@
-"""The table in the bundle of a DataFrame or Series, of pandas or polars."""
+"""The table in the bundle of a table or column of pandas, polars or pyarrow."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """The beginning of a DataFrame or Series, and how large the whole is.
+    """The beginning of a table, and how large the whole is.
 
     Values are JSON's: None is missing, dates are ISO 8601; NaN and the infinities are floats.
 
     Attributes:
-        kind: ``dataframe`` or ``series``.
+        kind: ``dataframe`` or ``series``: whether it has columns or is one.
         row_count: Of the whole; `rows` has at most 100.
         column_count: Of the whole; `columns` has at most 50.
         truncated: Whether anything of the whole is missing here.
         index: The levels of the index.
-        row_labels: For each of `rows` one value per level of the index; polars has none.
+        row_labels: For each of `rows` one value per level of the index; polars and pyarrow have none.
     """
 
     kind: str

@@ -80,6 +80,29 @@ def test_figures_are_charts(context: CodeContext) -> None:
         assert (bars.label, bars.points) == ("mm", [("Ash", 12.5), ("Birch", 30)])
 
 
+def test_an_arrow_table_comes_as_values(context: CodeContext) -> None:
+    context.run_code(
+        "import pyarrow as pa, pyarrow.parquet as pq\n"
+        "columns = {'n': range(2000), 'town': pa.array(['Ash', None] * 1000).dictionary_encode(),"
+        " 'at': pa.array([1] * 2000, pa.timestamp('ms', 'Europe/Paris')), 'mm': [[0.5, None]] * 2000}\n"
+        "pq.write_table(pa.table(columns), 'rain.parquet')",
+        check=True,
+    )
+    ex = context.run_code("pq.read_table('rain.parquet')", check=True)
+    assert (ex.text or "").startswith("pyarrow.Table")
+    table = ex.results[0].table
+    assert table is not None
+    assert (table.kind, table.row_count, table.column_count, table.truncated) == ("dataframe", 2000, 4, True)
+    assert [column.name for column in table.columns] == ["n", "town", "at", "mm"]
+    assert table.columns[2].dtype == "timestamp[ms, tz=Europe/Paris]"
+    assert len(table.rows) == 100
+    last = {"n": 99, "town": None, "at": "1970-01-01T01:00:00.001000+01:00", "mm": [0.5, None]}
+    assert table.records()[-1] == last
+    array = context.run_code("pa.chunked_array([[1], [None]])", check=True).results[0].table
+    assert array is not None
+    assert (array.kind, array.rows) == ("series", [[1], [None]])
+
+
 def test_a_limit_is_honoured(context: CodeContext) -> None:
     context.run_code("kept = 'kept'", check=True)
     begun = time.monotonic()
