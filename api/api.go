@@ -205,6 +205,7 @@ type Truncation struct {
 	Stdout  *TruncatedStream `json:"stdout,omitempty"`
 	Stderr  *TruncatedStream `json:"stderr,omitempty"`
 	Results int              `json:"results,omitempty" doc:"how many results were left out"`
+	Partial int              `json:"partial_results,omitempty" doc:"how many of those that are here lack representations; metadata.pandastack.truncated of each says which"`
 }
 
 // TruncatedStream gives a stream's whole size and how much of it is here (head and tail).

@@ -52,8 +52,10 @@ func (c *Client) ExportNotebook(ctx context.Context, id, contextID string, progr
 	}
 	n := Notebook{Cells: []NotebookCell{}, Metadata: map[string]any{"kernelspec": kernelspec(kernel.Language)}, Format: 4, Minor: 4}
 	kept := keptOf(executions)
+	var out *NotebookOutputs
 	for at, entry := range history {
-		outputs, err := c.outputsOf(ctx, id, kept[entry.Line].ID)
+		out = &NotebookOutputs{Before: out}
+		outputs, err := c.outputsOf(ctx, id, kept[entry.Line].ID, out)
 		if err != nil {
 			return Notebook{}, err
 		}
@@ -73,11 +75,12 @@ func kernelspec(language string) map[string]string {
 }
 
 // keptOf gives the cells that have ended by their execution count. Those of a kernel
-// before the one there is have the same counts; the latest is meant.
+// before the one there is have the same counts; the latest is meant. Cells without code,
+// which come to no history, have the count of the cell before.
 func keptOf(executions []api.ExecutionInfo) map[int]api.ExecutionInfo {
 	kept := map[int]api.ExecutionInfo{}
 	for _, one := range executions {
-		if one.EndedAt == nil || one.CommID != "" {
+		if one.EndedAt == nil || one.CommID != "" || strings.TrimSpace(one.Code) == "" {
 			continue
 		}
 		if other, ok := kept[one.ExecutionCount]; !ok || other.EndedAt.Before(*one.EndedAt) {
@@ -88,11 +91,10 @@ func keptOf(executions []api.ExecutionInfo) map[int]api.ExecutionInfo {
 }
 
 // outputsOf gives what a cell that has ended left by now; nil where that is not kept.
-func (c *Client) outputsOf(ctx context.Context, id, executionID string) ([]map[string]any, error) {
+func (c *Client) outputsOf(ctx context.Context, id, executionID string, out *NotebookOutputs) ([]map[string]any, error) {
 	if executionID == "" {
 		return nil, nil
 	}
-	var out NotebookOutputs
 	ex, err := c.Follow(ctx, id, executionID, api.Follow{Until: api.FollowNone}, out.Add)
 	var refused *Error
 	switch {
@@ -119,6 +121,8 @@ func notebookCell(entry api.HistoryEntry, outputs []map[string]any) NotebookCell
 // NotebookOutputs makes a cell's outputs, as nbformat has them, of its events. The
 // zero value is ready.
 type NotebookOutputs struct {
+	Before *NotebookOutputs // of the cell before, if there is one: an update of a display reaches them too
+
 	items     []map[string]any
 	displays  []string // the display id of each
 	clearNext bool
@@ -133,10 +137,8 @@ func (o *NotebookOutputs) Add(e api.ExecutionEvent) error {
 			o.items, o.displays = nil, nil
 		}
 	case "display_update":
-		for n, id := range o.displays {
-			if id != "" && id == e.Result.DisplayID {
-				o.items[n]["data"], o.items[n]["metadata"] = bundleOf(*e.Result), e.Result.Metadata
-			}
+		for cell := o; cell != nil; cell = cell.Before {
+			cell.update(*e.Result)
 		}
 	case "stdout", "stderr":
 		o.print(e.Type, e.Text)
@@ -150,6 +152,14 @@ func (o *NotebookOutputs) Add(e api.ExecutionEvent) error {
 		o.show(errorOutput(*e.Error), "")
 	}
 	return nil
+}
+
+func (o *NotebookOutputs) update(r api.Result) {
+	for n, id := range o.displays {
+		if id != "" && id == r.DisplayID {
+			o.items[n]["data"], o.items[n]["metadata"] = bundleOf(r), r.Metadata
+		}
+	}
 }
 
 func (o *NotebookOutputs) show(output map[string]any, display string) {

@@ -19,14 +19,14 @@ import (
 var history = map[string]string{
 	"/contexts/ctx":            `{"id":"ctx","language":"bash"}`,
 	"/contexts/ctx/history":    `{"items":[{"line":1,"code":"a\nb"},{"line":2,"code":"2"},{"line":3,"code":"3"},{"line":4,"code":"4"}]}`,
-	"/contexts/ctx/executions": `{"items":[` + ran("two", 2, 9) + `,` + ran("old", 1, 1) + `,` + ran("one", 1, 8) + `,` + ran("older", 2, 2) + `,` + ran("three", 3, 9) + `,{"id":"running","status":"running"}]}`,
+	"/contexts/ctx/executions": `{"items":[` + ran("two", 2, 9) + `,` + ran("old", 1, 1) + `,` + ran("one", 1, 8) + `,` + ran("older", 2, 2) + `,{"id":"blank","code":" ","execution_count":2,"ended_at":"2026-01-01T00:59:00Z"},` + ran("three", 3, 9) + `,{"id":"running","status":"running"}]}`,
 	"/executions/one":          `{"status":"ok","execution_count":1}`,
 	"/executions/one/events":   told(`"type":"stdout","text":"x\n"`, `"type":"done","execution":{"status":"ok","execution_count":1}`, `"type":"stdout","text":"later"`),
 	"/executions/two/events":   told(`"type":"result","result":{"data":{"text/plain":"4"},"metadata":{},"is_main_result":true}`, `"type":"done","execution":{"status":"died","execution_count":2,"error":{"name":"KernelDied","value":"v"}}`),
 }
 
 func ran(id string, count, minute int) string {
-	return fmt.Sprintf(`{"id":%q,"execution_count":%d,"ended_at":"2026-01-01T00:%02d:00Z"}`, id, count, minute)
+	return fmt.Sprintf(`{"id":%q,"code":"c","execution_count":%d,"ended_at":"2026-01-01T00:%02d:00Z"}`, id, count, minute)
 }
 
 func told(events ...string) string {
@@ -85,11 +85,14 @@ func TestExportOfABusyContext(t *testing.T) {
 }
 
 func TestNotebookOutputsFollowTheirDisplays(t *testing.T) {
-	var o client.NotebookOutputs
+	before := &client.NotebookOutputs{}
+	o := client.NotebookOutputs{Before: before}
 	shown := func(text, id string) *api.Result {
 		value, _ := json.Marshal(text)
 		return &api.Result{Data: map[string]json.RawMessage{"text/plain": value}, DisplayID: id}
 	}
+	_ = before.Add(api.ExecutionEvent{Type: "result", Result: shown("0%", "d")})
+	earlier := before.Finished(api.Execution{})
 	for _, e := range []api.ExecutionEvent{
 		{Type: "stdout", Text: "gone"}, {Type: "clear_output", Wait: true}, {Type: "result", Result: shown("0%", "d")},
 		{Type: "stdout", Text: "a"}, {Type: "stdout", Text: "b"}, {Type: "display_update", Result: shown("100%", "d")},
@@ -100,5 +103,8 @@ func TestNotebookOutputsFollowTheirDisplays(t *testing.T) {
 	const want = `[{"data":{"text/plain":["100%"]},"metadata":null,"output_type":"display_data"},{"name":"stdout","output_type":"stream","text":["ab"]}]`
 	if string(got) != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, _ := json.Marshal(earlier); string(got) != `[{"data":{"text/plain":["100%"]},"metadata":null,"output_type":"display_data"}]` {
+		t.Errorf("the cell before has %s", got)
 	}
 }

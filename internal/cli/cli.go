@@ -136,7 +136,8 @@ func dispatch(ctx context.Context, args []string, env Env, node Node) (err error
 		}
 	}()
 	s := &session{Env: env, ctx: ctx, node: node}
-	parser, err := kong.New(&root{},
+	commands := &root{}
+	parser, err := kong.New(commands,
 		kong.Name("pandastack"),
 		kong.Description("Code interpreters in microVMs.\n\n  pandastack run -c '1+1'     run Python in a fresh sandbox\n  pandastack serve            run the server that other commands and the SDKs use"),
 		kong.Writers(env.Stdout, env.Stderr),
@@ -152,6 +153,9 @@ func dispatch(ctx context.Context, args []string, env Env, node Node) (err error
 		args = []string{"--help"}
 	}
 	parsed, err := parser.Parse(args)
+	if moved := commands.Run.optionsFirst(args); err == nil && moved != nil {
+		parsed, err = parser.Parse(moved)
+	}
 	if err != nil {
 		return usageError{err}
 	}

@@ -6,7 +6,9 @@ package cli
 func (runCmd) Help() string {
 	return `The file is copied to /workspace and run in a kernel, as a cell of a notebook: the value of its last expression is printed too.
 sys.argv and __file__ are set. The exit code is 1 when the code raised, 124 when it ran into --timeout, and what the code gave to
-sys.exit otherwise. What it asks with input() and getpass() is answered from standard input. Where no server runs, one is started for this command alone. Options come before the file.
+sys.exit otherwise. What it asks with input() and getpass() is answered from standard input. Where no server runs, one is started for
+this command alone. Options come before a script: what follows it is for the script. A notebook's may follow it; its kernelspec and the
+tags raises-exception and skip-execution of its cells are heeded.
 
 Examples:
 

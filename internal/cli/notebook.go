@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"pandastack/api"
@@ -16,7 +17,40 @@ import (
 type notebook struct {
 	file  string
 	whole map[string]any
-	code  []map[string]any // its code cells
+	code  []map[string]any // its cells that run
+
+	mayFail bool // the last one that ran
+}
+
+// Tags that a notebook's author gives to cells.
+const (
+	tagSkip  = "skip-execution"
+	tagRaise = "raises-exception" // it may fail
+)
+
+func tagged(cell map[string]any, tag string) bool {
+	metadata, _ := cell["metadata"].(map[string]any)
+	tags, _ := metadata["tags"].([]any)
+	return slices.Contains(tags, any(tag))
+}
+
+// kernel is the one that the notebook asks for. Whatever its author called theirs, for Python it is ours.
+func (n *notebook) kernel() api.CreateContext {
+	metadata, _ := n.whole["metadata"].(map[string]any)
+	spec, _ := metadata["kernelspec"].(map[string]any)
+	info, _ := metadata["language_info"].(map[string]any)
+	name, _ := spec["name"].(string)
+	language, _ := spec["language"].(string)
+	if language == "" {
+		language, _ = info["name"].(string)
+	}
+	switch language = strings.ToLower(language); {
+	case language == "python", language == "" && strings.HasPrefix(name, "python"):
+		return api.CreateContext{}
+	case language == "":
+		return api.CreateContext{Kernel: name}
+	}
+	return api.CreateContext{Language: language}
 }
 
 func isNotebook(file string) bool { return strings.HasSuffix(strings.ToLower(file), ".ipynb") }
@@ -38,7 +72,7 @@ func readNotebook(file string, text []byte) (*notebook, error) {
 		if !ok {
 			return nil, &localError{message: file + " has a cell that is none"}
 		}
-		if cell["cell_type"] == "code" {
+		if cell["cell_type"] == "code" && !tagged(cell, tagSkip) {
 			cell["outputs"], cell["execution_count"] = []any{}, nil
 			n.code = append(n.code, cell)
 		}
@@ -79,8 +113,8 @@ func sourceOf(cell map[string]any) string {
 	return ""
 }
 
-// runNotebook runs the code cells until one fails, and gives the last execution.
-// With -o the notebook is written with what there is then.
+// runNotebook runs the code cells until one fails that may not, and gives the last
+// execution. With -o the notebook is written with what there is then.
 func (c *runCmd) runNotebook(s *session, server *client.Client, box, kernel string, n *notebook) (last api.Execution, err error) {
 	if c.Output != "" {
 		defer func() {
@@ -89,13 +123,17 @@ func (c *runCmd) runNotebook(s *session, server *client.Client, box, kernel stri
 			}
 		}()
 	}
+	var out *client.NotebookOutputs
 	for at, cell := range n.code {
 		code := sourceOf(cell)
 		if strings.TrimSpace(code) == "" {
 			continue
 		}
+		if last.Error != nil && !c.JSON {
+			fmt.Fprint(s.Stderr, failureText(*last.Error)) // that of the last cell is told at the end
+		}
 		fmt.Fprintf(s.Stderr, "[%d/%d] %s\n", at+1, len(n.code), firstLine(code))
-		var out client.NotebookOutputs
+		out = &client.NotebookOutputs{Before: out}
 		show := s.live(c.JSON || c.Output != "") // with -o it is in the file
 		last, err = server.Run(s.ctx, box, kernel, api.Execute{Code: code, TimeoutSeconds: c.Timeout}, func(e api.ExecutionEvent) error {
 			return errors.Join(out.Add(e), show(e))
@@ -104,8 +142,8 @@ func (c *runCmd) runNotebook(s *session, server *client.Client, box, kernel stri
 			return last, err
 		}
 		cell["outputs"], cell["execution_count"] = out.Finished(last), last.ExecutionCount
-		if last.Error != nil {
-			return last, nil
+		if n.mayFail = tagged(cell, tagRaise); last.Error != nil && !n.mayFail {
+			break
 		}
 	}
 	return last, nil

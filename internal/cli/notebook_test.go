@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -73,7 +74,53 @@ func TestWhatIsNoNotebook(t *testing.T) {
 			t.Errorf("%s: %+v", text, got)
 		}
 	}
+	if got := a.command(t.Context(), "run", "a.ipynb", "b"); got.code != 2 || !strings.Contains(got.errOut, "takes no arguments") {
+		t.Errorf("an argument: %+v", got)
+	}
+	if got := a.command(t.Context(), "run", "a.ipynb", "--nonsense"); got.code != 2 {
+		t.Errorf("an unknown option: %+v", got)
+	}
 	if got := a.command(t.Context(), "run", "-o", "x", "-c", "1"); got.code != 2 {
 		t.Errorf("-o without a notebook: %+v", got)
+	}
+}
+
+func TestANotebookSaysWhatRunsIt(t *testing.T) {
+	for metadata, want := range map[string]api.CreateContext{
+		`{}`: {}, `{"kernelspec":{"name":"conda-env-x-py","language":"python"}}`: {}, `{"kernelspec":{"name":"python3"}}`: {},
+		`{"kernelspec":{"name":"bash","language":"bash"}}`: {Language: "bash"}, `{"kernelspec":{"name":"ir"},"language_info":{"name":"R"}}`: {Language: "r"},
+		`{"kernelspec":{"name":"bash"}}`: {Kernel: "bash"}, `{"kernelspec":7}`: {},
+	} {
+		n, err := readNotebook("a.ipynb", []byte(`{"nbformat":4,"cells":[],"metadata":`+metadata+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := n.kernel(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", metadata, got, want)
+		}
+	}
+}
+
+func TestTagsOfANotebook(t *testing.T) {
+	a := newAnswers(t)
+	a.execution = api.Execution{Status: "error", Error: &api.CellError{Name: "E", Value: "v"}}
+	cell := func(code, tag string) string {
+		return `{"cell_type":"code","metadata":{"tags":["x","` + tag + `"]},"source":"` + code + `","outputs":["old"],"execution_count":9}`
+	}
+	const raises = "raises-exception"
+	for cells, want := range map[string]result{
+		cell("a", raises) + "," + cell("never", "skip-execution") + "," + cell("b", raises): {0, "", "[1/2] a\nE: v\n[2/2] b\nE: v\n"},
+		cell("a", raises) + "," + cell("b", "") + "," + cell("c", ""):                       {1, "", "[1/3] a\nE: v\n[2/3] b\nE: v\n"},
+	} {
+		from, to := filepath.Join(t.TempDir(), "in.ipynb"), filepath.Join(t.TempDir(), "out.ipynb")
+		if err := os.WriteFile(from, []byte(`{"nbformat":4,"metadata":{},"cells":[`+cells+`]}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.command(t.Context(), "run", from, "-o", to); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		if text, err := os.ReadFile(to); err != nil || strings.Contains(cells, "never") != strings.Contains(string(text), `"old"`) {
+			t.Errorf("got %s, %v", text, err)
+		}
 	}
 }

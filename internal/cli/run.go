@@ -3,13 +3,16 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -68,7 +71,21 @@ func (c *runCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	return c.print(s, ex)
+	err = c.print(s, ex)
+	if exit := exitCode(0); errors.As(err, &exit) && what.book != nil && what.book.mayFail {
+		return nil
+	}
+	return err
+}
+
+// optionsFirst gives a command line that was parsed with what follows a notebook before it, where
+// that are options: a script's are its own, but a notebook has none. Else it gives nil.
+func (c *runCmd) optionsFirst(args []string) []string {
+	if c.Code != "" || len(c.Args) < 2 || !isNotebook(c.Args[0]) || !strings.HasPrefix(c.Args[1], "-") {
+		return nil
+	}
+	before := args[:len(args)-len(c.Args)]
+	return slices.Concat(before, c.Args[1:], c.Args[:1])
 }
 
 func (c *runCmd) script(s *session) (script, error) {
@@ -81,6 +98,8 @@ func (c *runCmd) script(s *session) (script, error) {
 		return script{code: c.Code, argv: append([]string{"-c"}, args...)}, nil
 	case len(args) == 0:
 		return script{}, usageError{&localError{message: "give a file, - or -c CODE"}}
+	case isNotebook(args[0]) && len(args) > 1:
+		return script{}, usageError{&localError{message: "a notebook takes no arguments"}}
 	case args[0] == "-":
 		text, err := io.ReadAll(s.Stdin)
 		return script{code: string(text), argv: args}, err
@@ -117,7 +136,7 @@ func (c *runCmd) inSandbox(s *session, server *client.Client, what script) (_ ap
 			return api.Execution{}, err
 		}
 	}
-	created, err := server.CreateContext(s.ctx, box.ID, api.CreateContext{})
+	created, err := server.CreateContext(s.ctx, box.ID, what.kernel())
 	if err != nil {
 		return api.Execution{}, err
 	}
@@ -129,6 +148,14 @@ func (c *runCmd) inSandbox(s *session, server *client.Client, what script) (_ ap
 		return api.Execution{}, err
 	}
 	return c.runScript(s, server, box.ID, kernel, what)
+}
+
+// kernel is the one that it wants.
+func (w script) kernel() api.CreateContext {
+	if w.book == nil {
+		return api.CreateContext{}
+	}
+	return w.book.kernel()
 }
 
 // runScript runs a script as an interpreter would: what it asks is answered from standard input.

@@ -77,8 +77,11 @@ func TestIpykernelGivesWhatOursGives(t *testing.T) {
 		"x = 41",
 		"import sys\nprint('out', flush=True)\nx + 1",
 		"print('err', file=sys.stderr)",
+		"print('half \\udc80 of one')",
+		"display({'text/plain': 'half \\udc80 of one'}, raw=True, metadata={'half': '\\udc80'})",
 		"from IPython.display import display, HTML\ndisplay(HTML('<b>1</b>'), display_id='d'); display(HTML('<i>2</i>'), display_id='d', update=True)",
 		"1/0",
+		"raise ValueError('half \\udc80 of one')",
 		"try:\n    nothing\nexcept NameError as e:\n    raise ValueError('bad') from e",
 		"print('after'); x",
 	} {

@@ -108,7 +108,7 @@ func refusal(status int, message string, causes []error) *panda.Error {
 	e := &panda.Error{Code: api.CodeInternal, Message: "the server failed on this request"}
 	switch status {
 	case http.StatusBadRequest:
-		e.Code, e.Message = api.CodeRequestBadJSON, "the body is not valid JSON"
+		e.Code, e.Message = api.CodeRequestBadJSON, "the body is not JSON as this server takes it"
 		if len(causes) == 0 {
 			e.Message = message
 		}

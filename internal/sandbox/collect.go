@@ -202,6 +202,11 @@ func (c *collector) execution(id string, known ran) api.Execution {
 // truncation says what is missing.
 func (c *collector) truncation() *api.Truncation {
 	t := api.Truncation{Stdout: c.stdout.truncated(c.lost.Stdout), Stderr: c.stderr.truncated(c.lost.Stderr), Results: c.leftOut}
+	for _, r := range c.results {
+		if lacks, _ := truncatedOf(r); len(lacks) > 0 {
+			t.Partial++
+		}
+	}
 	if t == (api.Truncation{}) {
 		return nil
 	}

@@ -243,9 +243,25 @@ func TestOneResultsBudget(t *testing.T) {
 	if err := c.add(ev("display_data", `{"data":{"text/plain":"<Figure>","image/png":"`+picture+`"},"metadata":{"pandastack":{"truncated":{"image/svg+xml":9},"k":1}}}`)); err != nil {
 		t.Fatal(err)
 	}
-	r := c.execution("e", ran{}).Results[0]
-	if len(r.Data) != 1 || string(r.Metadata["pandastack"]) != `{"k":1,"truncated":{"image/png":502,"image/svg+xml":9}}` {
+	for _, hostile := range []string{"null", "[]", `{"truncated":null}`, `{"truncated":[1]}`} {
+		if err := c.add(ev("display_data", `{"data":{"image/png":"`+picture+`"},"metadata":{"pandastack":`+hostile+`}}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.add(ev("display_data", `{"data":{"text/plain":"whole"},"metadata":{}}`)); err != nil {
+		t.Fatal(err)
+	}
+	ex := c.execution("e", ran{})
+	if r := ex.Results[0]; len(r.Data) != 1 || string(r.Metadata["pandastack"]) != `{"k":1,"truncated":{"image/png":502,"image/svg+xml":9}}` {
 		t.Errorf("got %s", inJSON(r))
+	}
+	if ex.Truncated == nil || *ex.Truncated != (api.Truncation{Partial: 5}) {
+		t.Errorf("truncated: %s, want 5 partial results", inJSON(ex.Truncated))
+	}
+	for _, r := range ex.Results[1:5] {
+		if string(r.Metadata["pandastack"]) != `{"truncated":{"image/png":502}}` {
+			t.Errorf("got %s", inJSON(r))
+		}
 	}
 }
 

@@ -113,10 +113,7 @@ func fitted(r api.Result, limit int64) api.Result {
 	if size <= limit {
 		return r
 	}
-	truncated := map[string]int{}
-	about := map[string]json.RawMessage{}
-	_ = json.Unmarshal(r.Metadata["pandastack"], &about) // what is no object is replaced
-	_ = json.Unmarshal(about["truncated"], &truncated)
+	truncated, about := truncatedOf(r)
 	truncated[largest] = len(r.Data[largest])
 	fits := r
 	fits.Data, fits.Metadata = maps.Clone(r.Data), maps.Clone(r.Metadata)
@@ -124,6 +121,20 @@ func fitted(r api.Result, limit int64) api.Result {
 	about["truncated"], _ = json.Marshal(truncated)
 	fits.Metadata["pandastack"], _ = json.Marshal(about)
 	return fitted(fits, limit)
+}
+
+// truncatedOf gives the sizes of the representations that a result lacks, and all that
+// stands beside them. What is no object is replaced.
+func truncatedOf(r api.Result) (sizes map[string]int, about map[string]json.RawMessage) {
+	_ = json.Unmarshal(r.Metadata["pandastack"], &about)
+	_ = json.Unmarshal(about["truncated"], &sizes)
+	if about == nil {
+		about = map[string]json.RawMessage{}
+	}
+	if sizes == nil {
+		sizes = map[string]int{}
+	}
+	return sizes, about
 }
 
 func inputOf(q guestproto.InputRequest) *api.InputRequest {

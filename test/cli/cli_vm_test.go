@@ -194,6 +194,15 @@ func TestCellsAreFollowedAndExported(t *testing.T) {
 	if kinds != "stream[now\n] error<nil> stream[later\n] " {
 		t.Errorf("outputs %q", kinds)
 	}
+
+	shell := filepath.Join(t.TempDir(), "shell.ipynb")
+	cells := `{"cell_type":"code","source":"x=5"},{"cell_type":"code","source":"echo $x"}`
+	if err := os.WriteFile(shell, []byte(`{"nbformat":4,"metadata":{"kernelspec":{"name":"bash","language":"bash"}},"cells":[`+cells+`]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.ok(t, "run", shell); got != "5\n" {
+		t.Errorf("a notebook of bash: %q", got)
+	}
 }
 
 func TestCopiesBothWays(t *testing.T) {

@@ -57,6 +57,7 @@ END`,
 		`pandastack attach $kept $(pandastack context cells --json $kept $context | jq -r '.[-1].id')`,
 		`pandastack context export $kept $context -o session.ipynb`,
 		`jq -c '.cells[-1].outputs[].output_type' session.ipynb`,
+		`pandastack run session.ipynb -o again.ipynb`,
 		`pandastack sandbox rm $kept`,
 	}},
 	{"A sandbox that stays", "", []string{

@@ -273,15 +273,18 @@ func (j *jupyter) decode(parts [][]byte, left int64) (m message, head []byte, er
 	if len(parts) < 6 || !hmac.Equal(parts[1], j.sign(parts[2:6]...)) {
 		return m, nil, fmt.Errorf("%w: %d parts, or signed by another", errFrame, len(parts))
 	}
-	if m.Content = parts[5]; m.Header.Type == "" || len(m.Content) == 0 || m.Content[0] != '{' || !json.Valid(m.Content) {
+	if m.Content = asText(parts[5]); m.Header.Type == "" || len(m.Content) == 0 || m.Content[0] != '{' || !json.Valid(m.Content) {
 		return m, nil, fmt.Errorf("%w: no message type or content", errFrame)
 	}
 	if err := oneLine(&m); err != nil {
 		return m, nil, err
 	}
-	m.more, err = besides(parts[4], parts[6:])
+	m.more, err = besides(asText(parts[4]), parts[6:])
 	return m, head, err
 }
+
+// asText makes UTF-8 of JSON: for a Python string's lone surrogate ipykernel sends a byte that is none.
+func asText(b []byte) []byte { return bytes.ToValidUTF8(b, []byte("\uFFFD")) }
 
 // leftOut stands for a message that was too long.
 func leftOut(m message, left int64) message {

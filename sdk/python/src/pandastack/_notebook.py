@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional, Union
@@ -39,8 +39,9 @@ class NotebookRun:
 
     @property
     def error(self) -> Optional[CellError]:
-        """Of the first cell that has one."""
-        return next((one.error for one in self.executions if one.error is not None), None)
+        """Of the first cell that has one and may not: its tag ``raises-exception`` says that it may."""
+        ran = zip(cells_to_run(self.notebook), self.executions)
+        return next((one.error for cell, one in ran if one.error is not None and not may_fail(cell)), None)
 
     def save(self, path: Path_) -> Path:
         """Writes the notebook."""
@@ -73,19 +74,33 @@ def write(notebook: dict[str, Any], path: Path_) -> Path:
 
 
 def emptied(notebook: dict[str, Any]) -> dict[str, Any]:
-    """A copy whose code cells have not run."""
+    """A copy whose code cells have not run, but those to be skipped."""
     fresh = copy.deepcopy(notebook)
-    for cell in code_cells(fresh):
-        cell["outputs"], cell["execution_count"] = [], None
-        cell.setdefault("metadata", {})
+    for cell in fresh["cells"]:
+        if cell.get("cell_type") == "code" and not _tagged(cell, "skip-execution"):
+            cell["outputs"], cell["execution_count"] = [], None
+            cell.setdefault("metadata", {})
     return fresh
 
 
-def code_cells(notebook: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The code cells."""
-    for cell in notebook["cells"]:
-        if cell.get("cell_type") == "code":
-            yield cell
+def cells_to_run(notebook: dict[str, Any]) -> list[dict[str, Any]]:
+    """The code cells that have code and no tag ``skip-execution``."""
+    return [
+        cell
+        for cell in notebook["cells"]
+        if cell.get("cell_type") == "code" and source(cell).strip() and not _tagged(cell, "skip-execution")
+    ]
+
+
+def may_fail(cell: dict[str, Any]) -> bool:
+    """Whether a cell's failure is what its author expects."""
+    return _tagged(cell, "raises-exception")
+
+
+def _tagged(cell: dict[str, Any], tag: str) -> bool:
+    metadata = cell.get("metadata")
+    tags = metadata.get("tags") if isinstance(metadata, dict) else None
+    return isinstance(tags, list) and tag in tags
 
 
 def source(cell: dict[str, Any]) -> str:
@@ -97,10 +112,11 @@ def source(cell: dict[str, Any]) -> str:
 def kept(entries: Iterable[HistoryEntry], executions: Iterable[ExecutionInfo]) -> dict[int, ExecutionInfo]:
     """The executions of a history's cells that there still are, by line.
 
-    Executions of a kernel before the one there is have the same counts; the latest is meant.
+    Executions of a kernel before the one there is have the same counts; the latest is meant. Cells
+    without code, which come to no history, have the count of the cell before.
     """
     lines = {entry.line for entry in entries}
-    ran = (one for one in executions if one.execution_count in lines and not one.comm_id)
+    ran = (one for one in executions if one.execution_count in lines and one.code.strip() and not one.comm_id)
     return {one.execution_count: one for one in sorted(ran, key=lambda one: one.ended_at)}
 
 
@@ -125,10 +141,14 @@ def of_cells(cells: list[dict[str, Any]], language: str) -> dict[str, Any]:
 
 
 class Outputs:
-    """Makes a cell's outputs of its events, as a notebook's editor does."""
+    """Makes a cell's outputs of its events, as a notebook's editor does.
 
-    def __init__(self) -> None:
+    `before` are those of the cell before: an update of a display reaches them too.
+    """
+
+    def __init__(self, before: Optional[Outputs] = None) -> None:
         self.items: list[dict[str, Any]] = []
+        self._before = before
         self._displays: dict[str, list[dict[str, Any]]] = {}
         self._clear = False
 
@@ -139,8 +159,7 @@ class Outputs:
             if not event.wait:
                 self._empty()
         elif event.type == "display_update" and event.result is not None:
-            for output in self._displays.get(event.result.display_id, []):
-                output.update(_bundle(event.result))
+            self._update(event.result)
         elif event.type in ("stdout", "stderr"):
             self._stream(event.type, event.text)
         elif event.type == "result" and event.result is not None:
@@ -160,6 +179,13 @@ class Outputs:
             if item["output_type"] == "stream":
                 item["text"] = _lines(item["text"])
         return self.items
+
+    def _update(self, result: Result) -> None:
+        cell: Optional[Outputs] = self
+        while cell is not None:
+            for output in cell._displays.get(result.display_id, []):
+                output.update(_bundle(result))
+            cell = cell._before
 
     def _begin(self) -> None:
         if self._clear:

@@ -190,11 +190,18 @@ class TruncatedStream:
 
 @dataclass(frozen=True)
 class Truncation:
-    """What was left out of an answer; None and 0 where nothing was."""
+    """What was left out of an answer; None and 0 where nothing was.
+
+    Attributes:
+        results: How many results are missing.
+        partial_results: How many of those that are here lack representations, which were too large;
+            ``metadata["pandastack"]["truncated"]`` of each has their sizes.
+    """
 
     stdout: Optional[TruncatedStream] = None
     stderr: Optional[TruncatedStream] = None
     results: int = 0
+    partial_results: int = 0
 
     @classmethod
     def from_dict(cls, data: object) -> Truncation:
@@ -204,6 +211,7 @@ class Truncation:
             stdout=fields.optional("stdout", TruncatedStream.from_dict),
             stderr=fields.optional("stderr", TruncatedStream.from_dict),
             results=fields.integer("results", 0),
+            partial_results=fields.integer("partial_results", 0),
         )
 
 

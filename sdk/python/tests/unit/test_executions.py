@@ -220,6 +220,14 @@ def test_questions_are_answered(flavour: Flavour, wire: WireServer, context: Any
     wire.reply(stream(ask, event(2, "input_request", input={}), done(3)), answer(204, b""), answer(204, b""))
     flavour.run(context.run_code("code", stdin="one\n"))
     assert [request.json["text"] for request in wire.requests[1:]] == ["one", "\x04"]
+    given = iter(["a line\n", None])
+    for answers in ({"stdin": ["a line\n"]}, {"on_input": lambda _: next(given)}):
+        wire.requests.clear()
+        wire.reply(
+            stream(ask, event(2, "input_request", input={}), done(3)), answer(204, b""), answer(204, b"")
+        )
+        flavour.run(context.run_code("code", **answers))
+        assert [request.json["text"] for request in wire.requests[1:]] == ["a line", "\x04"]
     with pytest.raises(ValueError, match="not both"):
         flavour.run(context.run_code("code", stdin="", on_input=tell))
 

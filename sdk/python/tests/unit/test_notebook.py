@@ -104,6 +104,61 @@ def test_a_failure_ends_a_notebook(flavour: Flavour, wire: WireServer, context: 
     assert len(flavour.run(context.run_notebook(path, keep_going=True)).executions) == 2
 
 
+def test_tags_say_which_cells_may_fail_or_are_left_alone(
+    flavour: Flavour, wire: WireServer, context: Any, tmp_path: Path
+) -> None:
+    def tagged(*tags: str) -> dict[str, Any]:
+        return {"metadata": {"tags": list(tags)}}
+
+    skipped = code("never", **tagged("skip-execution"))
+    cells = (
+        code("a", **tagged("x", "raises-exception")),
+        skipped,
+        code("b"),
+        code("c", **tagged("raises-exception")),
+    )
+    path = write(tmp_path / "in.ipynb", notebook(*cells))
+    failed = {"status": "error", "error": {"name": "E", "value": "v"}}
+    wire.reply(stream(done(1, **failed)), stream(done(1)), stream(done(1, **failed)))
+    ran = flavour.run(context.run_notebook(path))
+    assert [request.json["code"] for request in wire.requests] == ["a", "b", "c"]
+    assert (len(ran.executions), ran.error, ran.notebook["cells"][1]) == (3, None, skipped)
+    failed["error"]["name"] = "Other"
+    wire.reply(stream(done(1, **failed)), stream(done(1, **failed)))
+    assert flavour.run(context.run_notebook(path)).error.name == "Other"
+
+
+def test_a_display_is_updated_in_the_cell_that_shows_it(
+    flavour: Flavour, wire: WireServer, context: Any, tmp_path: Path
+) -> None:
+    def shown(text: str) -> dict[str, Any]:
+        return {"data": {"text/plain": text}, "display_id": "d"}
+
+    cells = (
+        stream(event(1, "result", result=shown("one")), done(2, execution_count=1)),
+        stream(done(1, execution_count=2)),
+        stream(
+            event(1, "result", result=shown("too")), event(2, "clear_output"),
+            event(3, "result", result=shown("two")), event(4, "display_update", result=shown("three")),
+            done(5, execution_count=3),
+        ),
+    )  # fmt: skip
+    wire.reply(*cells)
+    path = write(tmp_path / "in.ipynb", notebook(code("a"), code("b"), code("c")))
+    ran = flavour.run(context.run_notebook(path)).notebook
+    lines = [{"session": 0, "line": n, "code": "c"} for n in (1, 2, 3)]
+    kept = [
+        {"id": f"x{n}", "execution_count": n, "status": "ok", "context_id": "c1", "code": "c",
+         "queued_at": "2026-01-01T00:00:00Z", "ended_at": "2026-01-01T00:00:01Z"}
+        for n in (1, 2, 3)
+    ]  # fmt: skip
+    wire.reply(answer(200, {"items": lines}), answer(200, {"items": kept}), *cells)
+    exported = json.loads(flavour.run(context.export_notebook(tmp_path / "out.ipynb")).read_text())
+    for made in (ran, exported):
+        seen = [[output["data"]["text/plain"] for output in cell["outputs"]] for cell in made["cells"]]
+        assert seen == [[["three"]], [], [["three"]]]
+
+
 @pytest.mark.parametrize(
     "content", [[], {}, {"cells": []}, {"cells": [7], "nbformat": 4}, {"cells": [], "nbformat": 3}]
 )
@@ -122,6 +177,7 @@ def test_a_history_becomes_a_notebook(
         answer(200, {"items": [
             {**ran, "id": "before_the_restart", "execution_count": 2, "ended_at": "2026-01-01T00:00:01Z"},
             {**ran, "id": "x2", "execution_count": 2, "ended_at": "2026-01-01T00:00:02.5Z"},
+            {**ran, "id": "blank", "code": " ", "execution_count": 2, "ended_at": "2026-01-01T00:00:03Z"},
             {**ran, "id": "widget", "comm_id": "w", "ended_at": "2026-01-01T00:00:03Z"},
             {**ran, "id": "x3", "execution_count": 3, "ended_at": "2026-01-01T00:00:04Z"},
         ]}),

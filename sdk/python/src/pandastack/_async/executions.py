@@ -198,10 +198,12 @@ class AsyncListeners:
         await handle.input(text)
 
     async def _text(self, question: InputRequest) -> str:
+        """One line without its end, which it may have."""
         if self._on_input is not None:
-            return str(await answer(self._on_input, question))
+            given = await answer(self._on_input, question)
+            return _END_OF_INPUT if given is None else str(given).removesuffix("\n")
         assert self._lines is not None
-        return next(self._lines, _END_OF_INPUT)
+        return next(self._lines, _END_OF_INPUT).removesuffix("\n")
 
 
 async def run(

@@ -90,7 +90,7 @@ class CodeContext(ContextInfo):
             on_error: Called with the `CellError` of what the cell raised.
             on_event: Called with each `ExecutionEvent`, before the others.
             on_input: Called with the `InputRequest` of ``input()`` and ``getpass()``; what it gives is
-                the answer. Where it raises, the cell is interrupted.
+                the answer; None ends the input (EOFError). Where it raises, the cell is interrupted.
             stdin: Lines that answer ``input()`` one after another; then comes EOFError. With neither,
                 ``input()`` raises at once.
             stop_on_error: Where this cell fails, those that wait with the same `batch` are aborted.
@@ -271,7 +271,8 @@ class CodeContext(ContextInfo):
     ) -> NotebookRun:
         """Runs the code cells of a notebook here, in order.
 
-        A cell that fails ends the run; the cells after it stay without outputs.
+        A cell that fails ends the run, unless its tag ``raises-exception`` says that it may; the cells
+        after it stay without outputs. One with the tag ``skip-execution`` is left as it is.
 
         Args:
             path: An ``.ipynb`` of nbformat 4.
@@ -284,28 +285,25 @@ class CodeContext(ContextInfo):
             ValueError: The file is no such notebook.
         """
         notebook = _notebook.emptied(blocking(lambda: _notebook.read(path)))
-        cells = [cell for cell in _notebook.code_cells(notebook) if _notebook.source(cell).strip()]
+        cells = _notebook.cells_to_run(notebook)
         done: List[Execution] = []
+        outputs: Optional[_notebook.Outputs] = None
         for number, cell in enumerate(cells, 1):
             code = _notebook.source(cell)
             notify(on_progress, NotebookProgress(number, len(cells), code))
-            execution = self._run_cell(cell, code, timeout)
+            outputs = _notebook.Outputs(before=outputs)
+            execution = self.run_code(code, timeout=timeout, on_event=outputs.add)
+            cell["outputs"] = outputs.finished(execution)
+            cell["execution_count"] = execution.execution_count or None
             done.append(execution)
             notify(on_progress, NotebookProgress(number, len(cells), code, execution))
-            if execution.error is not None and not keep_going:
+            if execution.error is not None and not keep_going and not _notebook.may_fail(cell):
                 break
         run_ = NotebookRun(notebook, done)
         if output is not None:
             target = output
             blocking(lambda: run_.save(target))
         return run_
-
-    def _run_cell(self, cell: dict[str, Any], code: str, timeout: Optional[float]) -> Execution:
-        outputs = _notebook.Outputs()
-        execution = self.run_code(code, timeout=timeout, on_event=outputs.add)
-        cell["outputs"] = outputs.finished(execution)
-        cell["execution_count"] = execution.execution_count or None
-        return execution
 
     def export_notebook(self, path: Union[str, Path], limit: int = 10_000) -> Path:
         """Writes the cells that the context's kernel ran as an ``.ipynb``.
@@ -319,23 +317,26 @@ class CodeContext(ContextInfo):
         """
         entries = self.history(limit)
         kept = _notebook.kept(entries, self.executions())
-        cells = []
+        cells, outputs = [], None
         for entry in entries:
-            handle = self.attach(kept[entry.line].id) if entry.line in kept else None
-            cells.append(_notebook.cell(entry, None if handle is None else self._outputs(handle)))
+            outputs = _notebook.Outputs(before=outputs)
+            known = entry.line in kept and self._tell(kept[entry.line].id, outputs)
+            cells.append(_notebook.cell(entry, outputs.items if known else None))
         return blocking(lambda: _notebook.write(_notebook.of_cells(cells, self.language), path))
 
-    def _outputs(self, handle: ExecutionHandle) -> Optional[list[dict[str, Any]]]:
-        """What a cell that has ended left by now; None where it is not kept any more."""
-        outputs, ended = _notebook.Outputs(), None
+    def _tell(self, execution_id: str, outputs: _notebook.Outputs) -> bool:
+        """Tells outputs what a cell that has ended left by now; False where it is not kept any more."""
+        ended = None
         try:
-            with closing(handle.events(follow="none")) as events:
+            with closing(self.attach(execution_id).events(follow="none")) as events:
                 for event in events:
                     outputs.add(event)
                     ended = event.execution or ended
         except NotFoundError:
-            return None
-        return None if ended is None else outputs.finished(ended)
+            return False
+        if ended is not None:
+            outputs.finished(ended)
+        return ended is not None
 
     def refresh(self) -> CodeContext:
         """Asks the server for this object's fields again and returns the object itself."""
