@@ -132,13 +132,16 @@ class Kernel:
             os.write(self._log, f"kernel {os.getpid()}: {text}\n".encode())
 
     def _next(self) -> Message | None:
-        if self._waiting:
-            return self._waiting.popleft()
-        message = self._reader.take()
-        if message is not None:
-            return message
-        self._loop.wait_readable(self._sock.fileno())
-        return self._reader.read()
+        while not self._waiting:
+            message = self._reader.take()
+            if message is not None:
+                self._waiting.append(message)
+                continue
+            self._loop.wait_readable(self._sock.fileno())
+            if not self._reader.fill():
+                return None
+        self._loop.take_turn()  # what it raises must not take a request away
+        return self._waiting.popleft()
 
     def _dispatch(self, message: Message) -> None:
         header = message["header"]
