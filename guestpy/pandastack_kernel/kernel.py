@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from . import __version__, comms, introspection, jsonsafe
+from . import __version__, comms, introspection, jsonsafe, processes
 from .capture import Capture
 from .execution import Executor
 from .frames import FrameError, FrameReader
@@ -269,7 +269,7 @@ class Kernel:
         if op == "configure":  # a kernel that waited is now somebody's
             os.environ.update(content.get("env") or {})
             if cwd := content.get("cwd"):
-                os.chdir(cwd)
+                processes.enter(cwd)
             return {"status": "ok"}
         if op == "forget":  # what a rehearsal left: the next cell is the first
             forget_session(self.shell)

@@ -210,6 +210,34 @@ def test_spawned_process(kernel: KernelClient, tmp_path: Path) -> None:
     assert cell.stdout == "n 1\nn 2\n"
 
 
+def test_spawned_process_after_multiprocessing_was_warmed(tmp_path: Path) -> None:
+    (tmp_path / "work_h9.py").write_text("def f(n): return n\n")
+    code = (
+        "import work_h9\nwith mp.get_context('spawn').Pool(1) as p:"
+        " r = p.map(work_h9.f, [1, 2])\nr"
+    )
+    one = Zygote()
+    try:
+        one.ask({"op": "warm", "imports": ["multiprocessing"], "cells": []})
+        kernel = one.kernel(str(tmp_path))
+        assert kernel.run("import multiprocessing as mp\n" + code).text == "[1, 2]"
+        waited = one.kernel("/")
+        where = {"op": "configure", "cwd": str(tmp_path)}
+        assert waited.ask("control_request", where)["status"] == "ok"
+        assert waited.run("import multiprocessing as mp\n" + code).text == "[1, 2]"
+    finally:
+        one.close()
+
+
+def test_modules_of_the_working_directory(kernel: KernelClient, tmp_path: Path) -> None:
+    """They go before those installed, and after the standard library's."""
+    for name in ("wave", "this", "pip"):
+        (tmp_path / f"{name}.py").write_text("mine = True\n")
+    kernel.run("import wave, this, pip")
+    code = "[hasattr(m, 'mine') for m in (wave, this, pip)]"
+    assert kernel.run(code).text == "[False, False, True]"
+
+
 def test_fork_while_a_thread_prints(kernel: KernelClient) -> None:
     cell = kernel.run(
         "import os, threading\nstop = threading.Event()\n"
