@@ -94,6 +94,7 @@ class Kernel:
         self.shell.loop_runner = self._loop
         self.shell.loop_runner_map["asyncio"] = (self._loop, True)
         self.shell.cancelled = lambda: self._loop.interrupted
+        self.shell.forked = lambda: not self._capture.alive
         _flush_before_exit(self._outbox)
         # The other thread is ours, and ready for a fork.
         warnings.filterwarnings("ignore", message=r"This process .* is multi-threaded")

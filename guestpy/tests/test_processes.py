@@ -188,6 +188,27 @@ def test_fork_in_a_cell_answers_once(kernel: KernelClient) -> None:
     assert "multi-threaded" not in cell.stderr
 
 
+@pytest.mark.parametrize(
+    ("end", "status", "told"),
+    [
+        ("sys.exit()", 0, ""),
+        ("sys.exit(3)", 3, ""),
+        ("sys.exit(-1)", 255, ""),
+        ("sys.exit('no such file')", 1, "no such file\n"),
+        ("exit(4)", 4, ""),
+        ("await asyncio.sleep(0); raise SystemExit(5)", 5, ""),
+    ],
+)
+def test_a_forked_process_exits_as_a_script_does(
+    kernel: KernelClient, end: str, status: int, told: str
+) -> None:
+    kernel.run("import asyncio, os, sys")
+    cell = kernel.run(
+        f"pid = os.fork()\nif not pid:\n    {end}\nos.waitpid(pid, 0)[1] >> 8"
+    )
+    assert (cell.text, cell.stderr) == (str(status), told)
+
+
 def test_multiprocessing_pool(kernel: KernelClient) -> None:
     cell = kernel.run(
         "import multiprocessing as mp\n"
