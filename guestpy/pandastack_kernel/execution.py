@@ -54,13 +54,15 @@ class Executor:
         """None, or what the cell failed with. Never raises."""
         shell = self._shell
         shell.last_error = shell.value_error = None
+        err: BaseException | None
         try:
             with self._interrupts.allowed(), self._loop.current():
                 result = shell.run_cell(code, store_history=store, silent=silent)
-            return result.error_before_exec or result.error_in_exec
-        except BaseException as err:
+            err = result.error_before_exec or result.error_in_exec
+        except BaseException as raised:
             # An interrupt between two steps, or user code broke IPython's own.
-            return err
+            err = raised
+        return err
 
     def _failure(self, err: BaseException | None) -> Content | None:
         """The error as it was shown; shows it if it was not."""

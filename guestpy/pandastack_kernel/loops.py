@@ -9,10 +9,11 @@ whenever it has something to do.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
-from asyncio import SelectorEventLoop, events, new_event_loop
+from asyncio import SelectorEventLoop, new_event_loop
+from asyncio.events import _get_running_loop, _set_running_loop
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from select import POLLIN, poll
 from typing import Any
 
@@ -51,14 +52,14 @@ class CellLoop:
         finally:
             self.interrupted = False
 
-    @contextlib.contextmanager
+    @contextmanager
     def current(self) -> Iterator[None]:
         """Make the loop the running one for code that does not await."""
-        events._set_running_loop(self._open())
+        _set_running_loop(self._open())
         try:
             yield
         finally:
-            events._set_running_loop(None)
+            _set_running_loop(None)
 
     def wait_readable(self, fd: int) -> None:
         """Wait until fd is readable; meanwhile the loop runs if it has work."""
@@ -104,10 +105,10 @@ class CellLoop:
         @functools.wraps(set_event_loop)
         def call(loop: asyncio.AbstractEventLoop | None) -> None:
             set_event_loop(loop)
-            running = events._get_running_loop()
+            running = _get_running_loop()
             if loop is not None and running is not None and not running.is_running():
                 self._use(loop)
-                events._set_running_loop(loop)
+                _set_running_loop(loop)
 
         return call
 
@@ -144,13 +145,13 @@ def _outside(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        loop = events._get_running_loop()
+        loop = _get_running_loop()
         if loop is None or loop.is_running():
             return function(*args, **kwargs)
-        events._set_running_loop(None)
+        _set_running_loop(None)
         try:
             return function(*args, **kwargs)
         finally:
-            events._set_running_loop(loop)
+            _set_running_loop(loop)
 
     return call

@@ -293,6 +293,63 @@ def test_exit_code_is_reported(zygote: Zygote, kernel: KernelClient) -> None:
     assert end == {"code": 7, "signal": None}
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import json; json.loads = json.dumps = None",
+        "import os; os.getpid = lambda: 7",
+        "import os; os.read = os.write = None",
+        "import select; select.select = select.poll = None",
+        "import base64; base64.b64decode = base64.b64encode = None",
+        "import math, traceback; math.isfinite = traceback.format_exc = None",
+        "import asyncio.events; asyncio.events._set_running_loop = None",
+        "import time; asyncio.get_event_loop().call_later(9, print); time.monotonic = None",
+    ],
+)
+def test_modules_that_user_code_broke(kernel: KernelClient, code: str) -> None:
+    """What the host itself needs of them it has."""
+    kernel.run("import asyncio, math; from IPython.display import display")
+    assert kernel.run(code).status == "ok"
+    cell = kernel.run("print('said'); display({'application/x': math.nan}, raw=True)")
+    assert cell.stdout == "said\n"
+    assert cell.bundles == [{"application/x": None}]
+    assert kernel.ask("no_such_request", {})["ename"] == "LookupError"
+    seed = {"op": "reseed", "seed": "c2VlZA=="}
+    assert kernel.ask("control_request", seed)["status"] == "ok"
+    assert kernel.run("1 + 1").text == "2"
+
+
+@pytest.mark.parametrize("request_", ["no object", {"header": {"msg_id": "c0"}}])
+def test_a_request_that_cannot_be_read_ends_the_kernel(
+    zygote: Zygote, kernel: KernelClient, request_: object
+) -> None:
+    kernel.run("import atexit; atexit.register(print, 'bye')")
+    kernel.frames.send(request_)
+    with pytest.raises(Died):
+        while True:
+            kernel.receive()
+    assert zygote.wait_exit(kernel.pid)["code"] == 1
+
+
+def test_a_kernel_whose_socket_is_closed_ends(
+    zygote: Zygote, kernel: KernelClient
+) -> None:
+    kernel.start("import os; os.closerange(3, 1000)")
+    zygote.wait_exit(kernel.pid)
+
+
+def test_a_process_forked_between_cells_ends(kernel: KernelClient) -> None:
+    kernel.run(
+        "import asyncio, os\nasync def fork():\n    global pid\n    pid = os.fork()\n"
+        "    if not pid: asyncio.get_running_loop().stop()\n"
+        "    else: print('forked')\n"
+        "t = asyncio.create_task(fork())"
+    )
+    kernel.wait_for("stream")
+    assert kernel.run("os.waitpid(pid, 0)[0] == pid").text == "True"
+    assert kernel.run("await asyncio.sleep(0, 'awaited')").text == "'awaited'"
+
+
 def test_signal_is_reported(zygote: Zygote, kernel: KernelClient) -> None:
     _, end = death(zygote, kernel, "import ctypes; ctypes.string_at(0)")
     assert end == {"code": None, "signal": signal.SIGSEGV}
