@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from asyncio import SelectorEventLoop, new_event_loop
+from asyncio import new_event_loop
 from asyncio.events import _get_running_loop, _set_running_loop
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from select import POLLIN, poll
+from selectors import EpollSelector
 from typing import Any
 
 from IPython.core import async_helpers
@@ -116,8 +117,8 @@ class CellLoop:
 def _is_due(loop: Any) -> bool:
     """Whether the loop has calls that are due, or will be without an event.
 
-    Of loops that are not Python's own nobody knows."""
-    if not isinstance(loop, SelectorEventLoop):
+    Of loops that are not as Python makes them nobody knows."""
+    if not isinstance(getattr(loop, "_selector", None), EpollSelector):
         return True
     return bool(loop._ready or loop._scheduled)  # type: ignore[attr-defined]
 

@@ -400,6 +400,9 @@ def test_cells_that_wait_leave_the_loop_its_turn(kernel: KernelClient) -> None:
         "asyncio.get_event_loop().run_until_complete(job())",
         "asyncio.set_event_loop(asyncio.new_event_loop())\n"
         "asyncio.get_event_loop().close(); asyncio.set_event_loop(None)",
+        "import selectors\n"
+        "loop = asyncio.SelectorEventLoop(selectors.SelectSelector())\n"
+        "asyncio.set_event_loop(loop)",
     ],
 )
 def test_scripts_may_set_and_close_loops(kernel: KernelClient, script: str) -> None:
