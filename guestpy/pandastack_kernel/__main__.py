@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
+import sys
+
+from . import paths
 
 
-def _arguments() -> argparse.Namespace:
+def main(args: list[str]) -> None:
+    import argparse
+
     parser = argparse.ArgumentParser(prog="pandastack_kernel")
     way = parser.add_mutually_exclusive_group(required=True)
     way.add_argument(
@@ -16,16 +20,18 @@ def _arguments() -> argparse.Namespace:
     way.add_argument(
         "-f", dest="connection_file", help="a Jupyter connection file to serve"
     )
-    return parser.parse_args()
+    arguments = parser.parse_args(args)
+    if arguments.connection_file:
+        from . import front
+
+        front.main(arguments.connection_file)
+    else:
+        from . import zygote
+
+        zygote.main(arguments.zygote_fd)
 
 
 if __name__ == "__main__":
-    arguments = _arguments()
-    if arguments.connection_file:
-        from .front import main as serve
-
-        serve(arguments.connection_file)
-    else:
-        from .zygote import main
-
-        main(arguments.zygote_fd)
+    given = sys.argv[1:]
+    paths.hide_package()  # before anything else is imported
+    main(given)

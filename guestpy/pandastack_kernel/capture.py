@@ -12,7 +12,6 @@ from __future__ import annotations
 import _thread
 import codecs
 import collections
-import contextlib
 import contextvars
 import ctypes
 import fcntl
@@ -21,6 +20,9 @@ import os
 import select
 import sys
 import threading
+from contextlib import suppress
+from os import read
+from threading import current_thread
 from typing import Any
 
 from .importhooks import when_imported
@@ -66,7 +68,7 @@ class _Pipe:
         parts = []
         for _ in range(_PIPE_SIZE // _CHUNK):
             try:
-                data = os.read(self.fd, _CHUNK)
+                data = read(self.fd, _CHUNK)
             except BlockingIOError:
                 break
             parts.append(data)
@@ -120,7 +122,7 @@ class Capture:
         """The request to whose output the calling thread or task contributes."""
         request = _request.get()
         if request is None:  # a thread, which starts with an empty context
-            thread = threading.current_thread()
+            thread = current_thread()
             request = getattr(thread, _PARENT, None) or self.current
         return request
 
@@ -197,7 +199,7 @@ class Capture:
         poller.register(self._outbox.timer.fd, select.POLLIN)
         while self.alive:
             poller.poll()
-            with contextlib.suppress(Exception):  # the thread must live on
+            with suppress(Exception):  # the thread must live on
                 self._outbox.flush()
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
@@ -243,7 +245,7 @@ def _patch_pool(capture: Capture, module: Any) -> None:
 
         @functools.wraps(fn, updated=())
         def work(*args: Any, **kwargs: Any) -> Any:
-            setattr(threading.current_thread(), _PARENT, parent)
+            setattr(current_thread(), _PARENT, parent)
             return fn(*args, **kwargs)
 
         return submit(self, work, *args, **kwargs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+from base64 import b64decode
 from collections.abc import Callable
 from typing import Any
 
@@ -47,5 +47,5 @@ def info(manager: CommManager, target: str | None) -> dict[str, Any]:
 
 def handle(manager: CommManager, msg: dict[str, Any]) -> None:
     """Deliver a comm_open, comm_msg or comm_close of the client."""
-    msg["buffers"] = [base64.b64decode(b) for b in msg.get("buffers") or []]
+    msg["buffers"] = [b64decode(b) for b in msg.get("buffers") or []]
     getattr(manager, msg["header"]["msg_type"])(None, None, msg)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import struct
 from collections.abc import Callable
+from errno import EBADF
+from json import loads
 from typing import Any
 
 from . import jsonsafe
@@ -47,8 +48,11 @@ class FrameReader:
         """Do one receive. False means the peer closed."""
         try:
             data = self._receive(_CHUNK)
-        except ConnectionError:
-            return False
+        except OSError as err:
+            # User code may have closed our end, or raise from a signal handler.
+            if isinstance(err, ConnectionError) or err.errno == EBADF:
+                return False
+            raise
         self._buffer += data
         return bool(data)
 
@@ -70,7 +74,7 @@ class FrameReader:
 
 def _decode(body: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(body)
+        value = loads(body)
     except ValueError as err:
         raise FrameError(f"frame is not JSON: {err}") from err
     if not isinstance(value, dict):

@@ -252,10 +252,10 @@ def _leave_like(status: int) -> None:
 def _become_kernel(sock: socket.socket) -> NoReturn:
     """Be the kernel, which ends with its front."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    from . import launch, libraries  # IPython is the child's alone
+    from . import launch, libraries, paths  # IPython is the child's alone
     from .shell import create_shell
 
-    launch.hide_package()
+    paths.add_working_directory()
     streams = launch.attach_streams()
     libraries.install()
     shell = create_shell()

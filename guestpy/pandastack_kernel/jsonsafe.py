@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import math
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from json import JSONEncoder
+from math import isfinite
 from typing import Any
 
 _MAX_DEPTH = 64
 _MAX_INT = 10**4000  # Python refuses to write much longer ones
 
-_encode = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, separators=(",", ":")
-).encode
+_encode = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def dumps(value: Any) -> bytes:
@@ -39,11 +37,11 @@ def plain(value: Any, depth: int = 0) -> Any:
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
+        return float(value) if isfinite(value) else None
     if isinstance(value, int):
         return int(value) if abs(value) < _MAX_INT else safe_repr(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return base64.b64encode(value).decode("ascii")
+        return b64encode(value).decode("ascii")
     if depth > _MAX_DEPTH:
         return "..."
     try:

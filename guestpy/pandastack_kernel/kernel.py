@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import atexit
-import base64
-import collections
-import contextlib
 import gc
 import os
 import platform
-import select
 import socket
 import sys
 import threading
-import traceback
 import warnings
+from base64 import b64decode
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from os import _exit, getpid, write
+from select import select
+from traceback import format_exc
 from typing import Any, NoReturn
 
-from . import __version__, comms, introspection, jsonsafe
+from . import __version__, comms, introspection, jsonsafe, processes
 from .capture import Capture
 from .execution import Executor
 from .frames import FrameError, FrameReader
@@ -45,7 +46,7 @@ class Kernel:
         self.shell = shell
         self._sock = sock
         self._reader = FrameReader(sock)
-        self._waiting: collections.deque[Message] = collections.deque()
+        self._waiting: deque[Message] = deque()
         self._interrupts = Interrupts()
         self._outbox = Outbox(sock, self._interrupts)
         self._capture = Capture(self._outbox, streams)
@@ -94,25 +95,29 @@ class Kernel:
         self.shell.loop_runner = self._loop
         self.shell.loop_runner_map["asyncio"] = (self._loop, True)
         self.shell.cancelled = lambda: self._loop.interrupted
+        self.shell.forked = lambda: not self._capture.alive
         _flush_before_exit(self._outbox)
         # The other thread is ours, and ready for a fork.
         warnings.filterwarnings("ignore", message=r"This process .* is multi-threaded")
 
     def run(self) -> NoReturn:
         """Serve requests until shutdown_request or the agent's end closes."""
-        self.post("ready", {**kernel_info(), "pid": os.getpid()})
+        self.post("ready", {**kernel_info(), "pid": getpid()})
         self._outbox.flush()
-        while self._running:
+        while self._running and self._capture.alive:
             try:
                 message = self._next()
-                if message is None:
-                    break
-                self._dispatch(message)
             except FrameError as err:
-                self.log(f"giving up: {err}")
+                self._give_up(str(err))
+            except BaseException:  # a callback's or a signal handler's
+                self.log(format_exc())
+                continue
+            if message is None:
                 break
-            except BaseException:
-                self.log(traceback.format_exc())
+            try:
+                self._dispatch(message)
+            except BaseException:  # its sender would wait for ever
+                self._give_up(format_exc())
         self._finish()
 
     def post(self, msg_type: str, content: Content, **extra: Any) -> None:
@@ -128,17 +133,27 @@ class Kernel:
 
     def log(self, text: str) -> None:
         """A line for the machine's console, not for the user."""
-        with contextlib.suppress(OSError):
-            os.write(self._log, f"kernel {os.getpid()}: {text}\n".encode())
+        with suppress(OSError):
+            write(self._log, f"kernel {getpid()}: {text}\n".encode())
 
     def _next(self) -> Message | None:
-        if self._waiting:
-            return self._waiting.popleft()
-        message = self._reader.take()
-        if message is not None:
-            return message
-        self._loop.wait_readable(self._sock.fileno())
-        return self._reader.read()
+        while not self._waiting:
+            message = self._reader.take()
+            if message is not None:
+                self._waiting.append(message)
+                continue
+            self._between_cells(self._loop.wait_readable, self._sock.fileno())
+            if not self._reader.fill():
+                return None
+        self._between_cells(self._loop.take_turn)  # may raise, so it comes first
+        return self._waiting.popleft()
+
+    def _between_cells(self, run: Callable[..., None], *args: Any) -> None:
+        """Requests are taken also where user code broke what the loop needs."""
+        try:
+            run(*args)
+        except Exception:
+            self.log(format_exc())
 
     def _dispatch(self, message: Message) -> None:
         header = message["header"]
@@ -149,26 +164,23 @@ class Kernel:
         lean = bool((message.get("content") or {}).get("lean"))
         if not lean:
             self.post("status", {"execution_state": "busy"})
-        try:
-            self._handle(msg_type, message)
-        finally:
-            if not lean:
-                self.post("status", {"execution_state": "idle"})
-            self._outbox.flush()
-
-    def _handle(self, msg_type: str, message: Message) -> None:
         if msg_type in ("comm_open", "comm_msg", "comm_close"):
             self._comm(message)
-            return
-        handler = self._handlers.get(msg_type)
+        else:
+            self._answer(msg_type, message.get("content") or {})
+        if not lean:
+            self.post("status", {"execution_state": "idle"})
+        self._outbox.flush()
+
+    def _answer(self, msg_type: str, content: Content) -> None:
+        reply_type = msg_type.removesuffix("_request") + "_reply"
         try:
-            if handler is None:
+            if msg_type not in self._handlers:
                 raise LookupError(f"unknown message type {msg_type!r}")
-            reply = handler(message.get("content") or {})
-        except (Exception, KeyboardInterrupt) as err:
-            self.log(traceback.format_exc())
-            reply = _failure(err)
-        self.post(msg_type.removesuffix("_request") + "_reply", reply)
+            self.post(reply_type, self._handlers[msg_type](content))
+        except BaseException as err:
+            self.log(format_exc())
+            self.post(reply_type, _failure(err))
 
     def _comm(self, message: Message) -> None:
         """Run a widget's callbacks."""
@@ -190,7 +202,7 @@ class Kernel:
                 with self._interrupts.allowed():
                     return answer(self.shell, content)
             except BaseException:  # also SystemExit: it is a property's, not a cell's
-                self.log(traceback.format_exc())
+                self.log(format_exc())
                 return nothing(content)
 
         return handle
@@ -210,13 +222,13 @@ class Kernel:
 
     def _abort_waiting(self) -> None:
         """Answer the cells that already wait: an earlier one failed."""
-        while select.select([self._sock], [], [], 0)[0] and self._reader.fill():
+        while select([self._sock], [], [], 0)[0] and self._reader.fill():
             pass
         while (message := self._reader.take()) is not None:
             self._waiting.append(message)
         kept = [m for m in self._waiting if not _is_cell(m)]
         aborted = [m for m in self._waiting if _is_cell(m)]
-        self._waiting = collections.deque(kept)
+        self._waiting = deque(kept)
         for message in aborted:
             parent = {"msg_id": message["header"]["msg_id"]}
             count = self.shell.execution_count
@@ -248,7 +260,7 @@ class Kernel:
 
     def _receive(self) -> None:
         # Here an interrupt tears nothing. A thread may outlive its cell.
-        while not select.select([self._sock], [], [], _GIVE_UP)[0]:
+        while not select([self._sock], [], [], _GIVE_UP)[0]:
             if not self._may_ask():
                 raise nobody("input()")
         self._interrupts.mask()
@@ -261,12 +273,12 @@ class Kernel:
     def _control(self, content: Content) -> Content:
         op = content.get("op")
         if op == "reseed":
-            seed = base64.b64decode(content.get("seed") or "")
+            seed = b64decode(content.get("seed") or "")
             return {"status": "ok", "reseeded": self._seeding.reseed(seed)}
         if op == "configure":  # a kernel that waited is now somebody's
             os.environ.update(content.get("env") or {})
             if cwd := content.get("cwd"):
-                os.chdir(cwd)
+                processes.enter(cwd)
             return {"status": "ok"}
         if op == "forget":  # what a rehearsal left: the next cell is the first
             forget_session(self.shell)
@@ -278,11 +290,18 @@ class Kernel:
         self._running = False
         return {"status": "ok", "restart": bool(content.get("restart", False))}
 
-    def _finish(self) -> NoReturn:
+    def _give_up(self, reason: str) -> NoReturn:
+        """A request cannot be answered; the end of the kernel says so."""
+        self.log(f"giving up: {reason}")
+        self._finish(1)
+
+    def _finish(self, status: int = 0) -> NoReturn:
         """Let user code clean up, then leave without the zygote's own exit."""
-        with contextlib.suppress(BaseException):
+        with suppress(BaseException):
             atexit._run_exitfuncs()
-        os._exit(0)  # flushes first, see _flush_before_exit
+        with suppress(BaseException):
+            self._outbox.flush()
+        _exit(status)
 
 
 def kernel_info() -> Content:
@@ -328,10 +347,10 @@ def _failure(err: BaseException) -> Content:
 
 def _flush_before_exit(outbox: Outbox) -> None:
     """Last words before os._exit() reach the client."""
-    exit_now, pid = os._exit, os.getpid()
+    exit_now, pid = os._exit, getpid()
 
     def flush_and_exit(status: int) -> None:
-        if os.getpid() == pid:
+        if getpid() == pid:
             outbox.flush()
         exit_now(status)
 

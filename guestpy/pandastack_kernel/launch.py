@@ -10,27 +10,10 @@ import time
 from collections.abc import Mapping
 from typing import NoReturn
 
+from . import processes
 from .kernel import Kernel
 from .shell import ZMQInteractiveShell
 from .streams import OutStream
-
-
-def hide_package() -> None:
-    """Session code must see neither our import path nor our arguments.
-
-    What is imported stays imported; submodules are found by __path__."""
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    # With -m the first entry is the directory we were started in.
-    sys.path[0] = ""
-    entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    others = [e for e in entries if e and os.path.abspath(e) != root]
-    if others:
-        os.environ["PYTHONPATH"] = os.pathsep.join(others)
-    else:
-        os.environ.pop("PYTHONPATH", None)
-    if len(others) < len(entries) and root in sys.path:
-        sys.path.remove(root)
-    sys.argv = [""]
 
 
 def attach_streams() -> list[OutStream]:
@@ -56,7 +39,7 @@ def run_kernel(
     time.tzset()
     kernel = Kernel(sock, shell, streams)
     try:
-        os.chdir(cwd or os.getcwd())
+        processes.enter(cwd or os.getcwd())
         shell.history_manager.dir_hist[:] = [os.getcwd()]
     except OSError as err:
         kernel.log(f"chdir: {err}")

@@ -3,16 +3,19 @@
 A cell with top-level await runs in it. During every other cell the loop only
 looks as if it ran, so that create_task() works as in a notebook; asyncio.run()
 and run_until_complete() notice and work as well. Between cells the loop runs
-only while tasks are left.
+whenever it has something to do.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
-from asyncio import events
+from asyncio import new_event_loop
+from asyncio.events import _get_running_loop, _set_running_loop
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from select import POLLIN, poll
+from selectors import EpollSelector
 from typing import Any
 
 from IPython.core import async_helpers
@@ -20,7 +23,8 @@ from IPython.core import async_helpers
 
 class CellLoop:
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._home: asyncio.AbstractEventLoop = new_event_loop()
+        self._loop = self._home  # unless user code set another one
         # True while a cell unwinds after SIGINT: its CancelledError means that.
         self.interrupted = False
 
@@ -28,43 +32,105 @@ class CellLoop:
         asyncio.set_event_loop(self._loop)
         async_helpers._asyncio_event_loop = self._loop
         _make_runnable_inside_cells()
+        asyncio.set_event_loop = self._noticing(asyncio.set_event_loop)
 
     def __str__(self) -> str:
         return "asyncio"  # what %autoawait says
 
     def __call__(self, coro: Coroutine[Any, Any, Any]) -> Any:
         """Run a cell that awaits: IPython's loop runner."""
-        task = self._loop.create_task(coro)
+        loop = self._open()
+        task = loop.create_task(coro)
         try:
-            return self._loop.run_until_complete(task)
+            return loop.run_until_complete(task)
         except KeyboardInterrupt:
             if task.done():
                 raise
             # It came while the loop waited; the cell must not go on later.
             self.interrupted = True
             task.cancel()
-            return self._loop.run_until_complete(task)
+            return loop.run_until_complete(task)
         finally:
             self.interrupted = False
 
-    @contextlib.contextmanager
+    @contextmanager
     def current(self) -> Iterator[None]:
         """Make the loop the running one for code that does not await."""
-        events._set_running_loop(self._loop)
+        _set_running_loop(self._open())
         try:
             yield
         finally:
-            events._set_running_loop(None)
+            _set_running_loop(None)
 
     def wait_readable(self, fd: int) -> None:
-        """If tasks are left, let them run until fd is readable."""
-        if self._loop.is_closed() or not asyncio.all_tasks(self._loop):
+        """Wait until fd is readable; meanwhile the loop runs if it has work."""
+        loop = self._open()
+        if not _is_due(loop) and not _watch(loop, fd):
             return
-        self._loop.add_reader(fd, self._loop.stop)
+        came = False
+
+        def come() -> None:
+            nonlocal came
+            came = True
+            loop.stop()
+
+        loop.add_reader(fd, come)
         try:
-            self._loop.run_forever()
+            while not came:  # user code may stop the loop as well
+                loop.run_forever()
         finally:
-            self._loop.remove_reader(fd)
+            loop.remove_reader(fd)
+
+    def take_turn(self) -> None:
+        """Run what is due, once, without waiting."""
+        loop = self._open()
+        if _is_due(loop):
+            loop.call_soon(loop.stop)
+            loop.run_forever()
+
+    def _open(self) -> asyncio.AbstractEventLoop:
+        """The loop, or another one where user code closed it."""
+        if self._loop.is_closed():
+            if self._home.is_closed():
+                self._home = new_event_loop()
+            self._use(self._home)
+        return self._loop
+
+    def _use(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = async_helpers._asyncio_event_loop = loop
+
+    def _noticing(self, set_event_loop: Callable[..., None]) -> Callable[..., None]:
+        """Wrap set_event_loop: where our loop only looks as if it ran, the one
+        that a cell sets takes its place."""
+
+        @functools.wraps(set_event_loop)
+        def call(loop: asyncio.AbstractEventLoop | None) -> None:
+            set_event_loop(loop)
+            running = _get_running_loop()
+            if loop is not None and running is not None and not running.is_running():
+                self._use(loop)
+                _set_running_loop(loop)
+
+        return call
+
+
+def _is_due(loop: Any) -> bool:
+    """Whether the loop has calls that are due, or will be without an event.
+
+    Of loops that are not as Python makes them nobody knows."""
+    if not isinstance(getattr(loop, "_selector", None), EpollSelector):
+        return True
+    return bool(loop._ready or loop._scheduled)  # type: ignore[attr-defined]
+
+
+def _watch(loop: Any, fd: int) -> bool:
+    """Wait for fd or an event of the loop; whether it was the loop's.
+
+    Cheaper than to run the loop, which most sessions never use."""
+    poller = poll()
+    poller.register(fd, POLLIN)
+    poller.register(loop._selector, POLLIN)
+    return any(ready != fd for ready, _ in poller.poll())
 
 
 def _make_runnable_inside_cells() -> None:
@@ -80,13 +146,13 @@ def _outside(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        loop = events._get_running_loop()
+        loop = _get_running_loop()
         if loop is None or loop.is_running():
             return function(*args, **kwargs)
-        events._set_running_loop(None)
+        _set_running_loop(None)
         try:
             return function(*args, **kwargs)
         finally:
-            events._set_running_loop(loop)
+            _set_running_loop(loop)
 
     return call

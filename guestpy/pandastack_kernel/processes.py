@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,14 @@ from typing import Any
 from .streams import OutStream
 
 _GRACE = 0.5  # seconds a child has to end after an interrupt
+
+
+def enter(cwd: str) -> None:
+    """Make cwd the working directory, and the place where processes that
+    multiprocessing spawns look for what is imported from there."""
+    os.chdir(cwd)
+    if module := sys.modules.get("multiprocessing.process"):
+        module.ORIGINAL_DIR = os.getcwd()  # type: ignore[attr-defined]
 
 
 def run(args: Any, text: bytes | None = None, **options: Any) -> int:

@@ -70,6 +70,8 @@ class ZMQInteractiveShell(InteractiveShell):
     post: Post = staticmethod(discard)  # replaced by the kernel
     # Whether the running cell was cancelled by SIGINT.
     cancelled: Callable[[], bool] = staticmethod(lambda: False)
+    # Whether this is a process that a cell forked.
+    forked: Callable[[], bool] = staticmethod(lambda: False)
     last_error: dict[str, Any] | None = None  # as it was shown
     value_error: dict[str, Any] | None = None  # the one of showing a cell's value
     stdin = AnyTrait(None, allow_none=True)
@@ -140,6 +142,8 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
         etype, value, tb = self._get_exc_info(exc_tuple)
+        if isinstance(value, SystemExit) and self.forked():
+            return  # there it is no error but the end, as in a script
         if _has_group(value):  # IPython prints these to stderr
             lines = traceback.format_exception(etype, value, tb)
             self._showtraceback(etype, value, lines)

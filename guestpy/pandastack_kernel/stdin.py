@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import builtins
 import getpass
-import os
 import pdb
 import sys
 from collections.abc import Callable
+from os import getpid
 from typing import Any
 
 from IPython.core import debugger
@@ -27,7 +27,7 @@ class Stdin:
     def __init__(self, ask: Ask, may_ask: Callable[[], bool]) -> None:
         self._ask = ask
         self._may_ask = may_ask
-        self._pid = os.getpid()
+        self._pid = getpid()
 
     def install(self) -> None:
         builtins.input = self._input
@@ -35,7 +35,7 @@ class Stdin:
 
     def answers(self) -> bool:
         """Whether somebody answers what the calling thread would ask."""
-        return os.getpid() == self._pid and self._may_ask()
+        return getpid() == self._pid and self._may_ask()
 
     def check_debugger(self) -> None:
         if not self.answers():

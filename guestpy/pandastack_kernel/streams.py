@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
 import io
-import os
+from contextlib import suppress
+from os import write
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ class OutStream(io.TextIOBase):
 
     def _write_fd(self, text: str) -> None:
         data = memoryview(text.encode("utf-8", "replace"))
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             while data:
-                data = data[os.write(self._fd, data) :]
+                data = data[write(self._fd, data) :]
 
 
 class _BinaryStream(io.BufferedIOBase):

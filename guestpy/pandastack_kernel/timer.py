@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from ctypes import byref
 
 _CLOCK_MONOTONIC = 1
 _TFD_NONBLOCK_CLOEXEC = os.O_NONBLOCK | os.O_CLOEXEC
@@ -43,13 +44,13 @@ class Timer:
     def arm(self) -> None:
         if not self.armed:
             self.armed = True
-            _libc.timerfd_settime(self.fd, 0, ctypes.byref(self._set), None)
+            _libc.timerfd_settime(self.fd, 0, byref(self._set), None)
 
     def disarm(self) -> None:
         """Also takes back an expiry that nobody has read."""
         if self.armed:
             self.armed = False
-            _libc.timerfd_settime(self.fd, 0, ctypes.byref(self._clear), None)
+            _libc.timerfd_settime(self.fd, 0, byref(self._clear), None)
 
     def close(self) -> None:
         os.close(self.fd)

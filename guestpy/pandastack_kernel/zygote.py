@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import figures, launch, libraries, tables
+from . import figures, launch, libraries, paths, tables
 from .frames import FrameReader, pack
 from .jsonsafe import safe_str
 from .shell import ZMQInteractiveShell, create_shell, forget_session
@@ -226,7 +226,7 @@ def _close_figures() -> None:
 
 def main(fd: int) -> None:
     """Run a zygote on file descriptor fd until that closes."""
-    launch.hide_package()
+    paths.add_working_directory()
     zygote = Zygote(fd)
     start = zygote.serve()
     if start is not None:

@@ -367,6 +367,10 @@ CELLS: dict[str, list[Cell]] = {
         "await asyncio.sleep(.01)",
         "await loop.run_in_executor(None, lambda: 5)",
     ],
+    "sys.path": [
+        "import os, sys\nlast = sys.path.index('') - 1\n"
+        "[os.path.basename(entry) for entry in sys.path[last:]]",
+    ],
     "context variables": [
         "import contextvars\nv = contextvars.ContextVar('v', default=0)\nv.set(5); None",
         "v.get()",

@@ -49,8 +49,8 @@ def test_fresh_session_shows_nothing_of_the_warm_up(kernel: KernelClient) -> Non
     assert cell.text == "['In', 'Out', 'exit', 'get_ipython', 'open', 'quit']"
     assert cell.reply["execution_count"] == 1
     assert kernel.run("In[0], len(In), len(Out)").text == "('', 3, 1)"
-    code = "import sys; 'pandas' in sys.modules, sys.argv, sys.path[0]"
-    assert kernel.run(code).text == "(True, [''], '')"
+    code = "import sys; 'pandas' in sys.modules, sys.argv, sys.path.count('')"
+    assert kernel.run(code).text == "(True, [''], 1)"
     assert kernel.run("import os; os.environ.get('PYTHONPATH')").text is None
     assert kernel.run("plt.get_fignums()").error["ename"] == "NameError"
     code = "import matplotlib.pyplot as plt; plt.get_fignums()"
@@ -324,3 +324,105 @@ def test_hooks_run(kernel: KernelClient) -> None:
         "ip.events.register('post_execute', lambda: log.append('post'))"
     )
     assert kernel.run("log").text == "['post', 'log']"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "loop.call_later(.05, print, 'ran')",
+        "import threading\n"
+        "threading.Timer(.05, loop.call_soon_threadsafe, (print, 'ran')).start()",
+        "import threading\nasync def job(): return 'ran'\n"
+        "ask = lambda: print(asyncio.run_coroutine_threadsafe(job(), loop).result(30))\n"
+        "threading.Timer(.05, ask).start()",
+        "import time\nf = loop.run_in_executor(None, time.sleep, .05)\n"
+        "f.add_done_callback(lambda f: print('ran'))",
+        "import os, threading\nr, w = os.pipe()\n"
+        "def got(): loop.remove_reader(r); print('ran')\nloop.add_reader(r, got)\n"
+        "threading.Timer(.05, os.write, (w, b'x')).start()",
+        "import threading, urllib.request\n"
+        "async def answer(reader, writer):\n    await reader.readline()\n"
+        "    writer.write(b'HTTP/1.0 200 OK\\r\\n\\r\\nran'); writer.close()\n"
+        "server = await asyncio.start_server(answer, '127.0.0.1', 0)\n"
+        "url = 'http://127.0.0.1:%d' % server.sockets[0].getsockname()[1]\n"
+        "ask = lambda: print(urllib.request.urlopen(url, timeout=30).read().decode())\n"
+        "threading.Thread(target=ask).start()",
+        "import os, signal, threading\n"
+        "loop.add_signal_handler(signal.SIGUSR1, print, 'ran')\n"
+        "threading.Timer(.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()",
+        "loop.call_later(.01, loop.stop); loop.call_later(.05, print, 'ran')",
+        "def leave(): raise SystemExit\n"
+        "loop.call_later(.01, leave); loop.call_later(.05, print, 'ran')",
+    ],
+)
+def test_the_loop_runs_between_cells(kernel: KernelClient, code: str) -> None:
+    kernel.run("import asyncio; loop = asyncio.get_event_loop()")
+    msg_id = kernel.start(code)
+    text = ""
+    while "ran" not in text:
+        message = kernel.wait_for("stream")
+        text += message["content"]["text"]
+        assert message["parent_header"]["msg_id"] == msg_id
+    kernel.interrupt()
+    assert kernel.run("'next'").text == "'next'"
+    assert kernel.run("await asyncio.sleep(0, 'awaited')").text == "'awaited'"
+
+
+def test_an_idle_loop_does_not_wake_up(kernel: KernelClient) -> None:
+    """Not even one that has a server, but no client."""
+    kernel.run(
+        "import asyncio, os, resource\n"
+        "server = await asyncio.start_server(lambda r, w: None, '127.0.0.1', 0)\n"
+        "used = lambda: resource.getrusage(resource.RUSAGE_THREAD)"
+    )
+    kernel.run("before = used().ru_nvcsw")
+    idle = "import time; from threading import Timer; t = Timer(.3, print, ['over'])"
+    kernel.run(idle + "; t.start()")
+    kernel.wait_for("stream")
+    assert int(kernel.run("used().ru_nvcsw - before").text) < 60
+
+
+def test_cells_that_wait_leave_the_loop_its_turn(kernel: KernelClient) -> None:
+    kernel.start("import asyncio, time; time.sleep(.2)")
+    kernel.start(
+        "asyncio.get_event_loop().call_soon(lambda: done.append(1)); done = []"
+    )
+    assert kernel.run("done").text == "[1]"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "loop = asyncio.get_event_loop()\nloop.run_until_complete(job())\nloop.close()",
+        "loop = asyncio.new_event_loop()\nasyncio.set_event_loop(loop)\n"
+        "loop.run_until_complete(asyncio.gather(job(), job()))\nloop.close()",
+        "asyncio.set_event_loop(asyncio.new_event_loop())\n"
+        "asyncio.get_event_loop().run_until_complete(job())",
+        "asyncio.set_event_loop(asyncio.new_event_loop())\n"
+        "asyncio.get_event_loop().close(); asyncio.set_event_loop(None)",
+        "import selectors\n"
+        "loop = asyncio.SelectorEventLoop(selectors.SelectSelector())\n"
+        "asyncio.set_event_loop(loop)",
+    ],
+)
+def test_scripts_may_set_and_close_loops(kernel: KernelClient, script: str) -> None:
+    kernel.run("import asyncio\nasync def job(): await asyncio.sleep(0)")
+    for _ in range(2):
+        assert kernel.run(script).status == "ok"
+        assert kernel.run("await asyncio.sleep(0, 'awaited')").text == "'awaited'"
+        late = "loop = asyncio.get_event_loop(); loop.call_later(.01, print, 'late')"
+        kernel.run(late + "; loop.is_closed()")
+        assert kernel.wait_for("stream")["content"]["text"] == "late\n"
+
+
+def test_tasks_survive_a_script_with_a_loop_of_its_own(kernel: KernelClient) -> None:
+    kernel.run("import asyncio; t = asyncio.create_task(asyncio.sleep(.05, 'slept'))")
+    kernel.run(
+        "loop = asyncio.new_event_loop(); asyncio.set_event_loop(loop)\n"
+        "loop.run_until_complete(asyncio.sleep(0)); loop.close()"
+    )
+    assert kernel.run("await t").text == "'slept'"
+    kernel.run("with asyncio.Runner() as one: one.run(asyncio.sleep(0))")
+    assert kernel.run("t.get_loop() is asyncio.get_event_loop()").text == "True"
+    error = kernel.run("await asyncio.sleep(0); asyncio.get_event_loop().close()").error
+    assert "running event loop" in error["evalue"]

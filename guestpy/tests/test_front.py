@@ -156,5 +156,18 @@ def test_widgets_both_ways(peer: Peer) -> None:
     ]
 
 
+def test_modules_of_the_working_directory(tmp_path: Path) -> None:
+    """The standard library's and our own imports are not taken from there."""
+    for name in ("wave", "calendar", "argparse", "zmq"):
+        (tmp_path / f"{name}.py").write_text("mine = True\n")
+    peer = Peer(OURS, str(tmp_path))
+    try:
+        peer.run("import calendar, wave, argparse, zmq")
+        code = "[hasattr(m, 'mine') for m in (calendar, wave, argparse)]"
+        assert peer.text(code) == "[False, False, False]"
+    finally:
+        peer.close()
+
+
 def test_a_kernel_without_front_has_no_zeromq(kernel) -> None:  # type: ignore[no-untyped-def]
     assert kernel.run("import sys; 'zmq' in sys.modules").text == "False"

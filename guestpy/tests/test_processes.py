@@ -188,6 +188,27 @@ def test_fork_in_a_cell_answers_once(kernel: KernelClient) -> None:
     assert "multi-threaded" not in cell.stderr
 
 
+@pytest.mark.parametrize(
+    ("end", "status", "told"),
+    [
+        ("sys.exit()", 0, ""),
+        ("sys.exit(3)", 3, ""),
+        ("sys.exit(-1)", 255, ""),
+        ("sys.exit('no such file')", 1, "no such file\n"),
+        ("exit(4)", 4, ""),
+        ("await asyncio.sleep(0); raise SystemExit(5)", 5, ""),
+    ],
+)
+def test_a_forked_process_exits_as_a_script_does(
+    kernel: KernelClient, end: str, status: int, told: str
+) -> None:
+    kernel.run("import asyncio, os, sys")
+    cell = kernel.run(
+        f"pid = os.fork()\nif not pid:\n    {end}\nos.waitpid(pid, 0)[1] >> 8"
+    )
+    assert (cell.text, cell.stderr) == (str(status), told)
+
+
 def test_multiprocessing_pool(kernel: KernelClient) -> None:
     cell = kernel.run(
         "import multiprocessing as mp\n"
@@ -208,6 +229,34 @@ def test_spawned_process(kernel: KernelClient, tmp_path: Path) -> None:
     )
     assert cell.text == "[1, 2]"
     assert cell.stdout == "n 1\nn 2\n"
+
+
+def test_spawned_process_after_multiprocessing_was_warmed(tmp_path: Path) -> None:
+    (tmp_path / "work_h9.py").write_text("def f(n): return n\n")
+    code = (
+        "import work_h9\nwith mp.get_context('spawn').Pool(1) as p:"
+        " r = p.map(work_h9.f, [1, 2])\nr"
+    )
+    one = Zygote()
+    try:
+        one.ask({"op": "warm", "imports": ["multiprocessing"], "cells": []})
+        kernel = one.kernel(str(tmp_path))
+        assert kernel.run("import multiprocessing as mp\n" + code).text == "[1, 2]"
+        waited = one.kernel("/")
+        where = {"op": "configure", "cwd": str(tmp_path)}
+        assert waited.ask("control_request", where)["status"] == "ok"
+        assert waited.run("import multiprocessing as mp\n" + code).text == "[1, 2]"
+    finally:
+        one.close()
+
+
+def test_modules_of_the_working_directory(kernel: KernelClient, tmp_path: Path) -> None:
+    """They go before those installed, and after the standard library's."""
+    for name in ("wave", "this", "pip"):
+        (tmp_path / f"{name}.py").write_text("mine = True\n")
+    kernel.run("import wave, this, pip")
+    code = "[hasattr(m, 'mine') for m in (wave, this, pip)]"
+    assert kernel.run(code).text == "[False, False, True]"
 
 
 def test_fork_while_a_thread_prints(kernel: KernelClient) -> None:
@@ -242,6 +291,63 @@ def test_exit_code_is_reported(zygote: Zygote, kernel: KernelClient) -> None:
     )
     assert text == "said\nlast\n"
     assert end == {"code": 7, "signal": None}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import json; json.loads = json.dumps = None",
+        "import os; os.getpid = lambda: 7",
+        "import os; os.read = os.write = None",
+        "import select; select.select = select.poll = None",
+        "import base64; base64.b64decode = base64.b64encode = None",
+        "import math, traceback; math.isfinite = traceback.format_exc = None",
+        "import asyncio.events; asyncio.events._set_running_loop = None",
+        "import time; asyncio.get_event_loop().call_later(9, print); time.monotonic = None",
+    ],
+)
+def test_modules_that_user_code_broke(kernel: KernelClient, code: str) -> None:
+    """What the host itself needs of them it has."""
+    kernel.run("import asyncio, math; from IPython.display import display")
+    assert kernel.run(code).status == "ok"
+    cell = kernel.run("print('said'); display({'application/x': math.nan}, raw=True)")
+    assert cell.stdout == "said\n"
+    assert cell.bundles == [{"application/x": None}]
+    assert kernel.ask("no_such_request", {})["ename"] == "LookupError"
+    seed = {"op": "reseed", "seed": "c2VlZA=="}
+    assert kernel.ask("control_request", seed)["status"] == "ok"
+    assert kernel.run("1 + 1").text == "2"
+
+
+@pytest.mark.parametrize("request_", ["no object", {"header": {"msg_id": "c0"}}])
+def test_a_request_that_cannot_be_read_ends_the_kernel(
+    zygote: Zygote, kernel: KernelClient, request_: object
+) -> None:
+    kernel.run("import atexit; atexit.register(print, 'bye')")
+    kernel.frames.send(request_)
+    with pytest.raises(Died):
+        while True:
+            kernel.receive()
+    assert zygote.wait_exit(kernel.pid)["code"] == 1
+
+
+def test_a_kernel_whose_socket_is_closed_ends(
+    zygote: Zygote, kernel: KernelClient
+) -> None:
+    kernel.start("import os; os.closerange(3, 1000)")
+    zygote.wait_exit(kernel.pid)
+
+
+def test_a_process_forked_between_cells_ends(kernel: KernelClient) -> None:
+    kernel.run(
+        "import asyncio, os\nasync def fork():\n    global pid\n    pid = os.fork()\n"
+        "    if not pid: asyncio.get_running_loop().stop()\n"
+        "    else: print('forked')\n"
+        "t = asyncio.create_task(fork())"
+    )
+    kernel.wait_for("stream")
+    assert kernel.run("os.waitpid(pid, 0)[0] == pid").text == "True"
+    assert kernel.run("await asyncio.sleep(0, 'awaited')").text == "'awaited'"
 
 
 def test_signal_is_reported(zygote: Zygote, kernel: KernelClient) -> None:
