@@ -275,8 +275,13 @@ func failureText(e api.CellError) string {
 		}
 		return e.Value + "\n"
 	}
-	if e.Traceback != "" {
-		return e.Traceback + "\n"
+	summary := e.Name + ": " + e.Value
+	byServer := e.Name == "Timeout" || e.Name == "KernelDied"
+	switch {
+	case e.Traceback == "":
+		return summary + "\n"
+	case byServer && !strings.Contains(e.Traceback, summary): // it says where the cell was ended, and not why
+		return e.Traceback + "\n" + summary + "\n"
 	}
-	return e.Name + ": " + e.Value + "\n"
+	return e.Traceback + "\n"
 }

@@ -69,7 +69,7 @@ func (m *Manager) cell(kernel string, req guestproto.ExecuteRequest) (x *executi
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if x := m.cells[req.ID]; x != nil {
-		if !x.same(req) {
+		if x.k.id != kernel || !x.same(req) {
 			return nil, false, guestproto.Errorf(guestproto.CodeExists, "execution %.80q is another cell's", req.ID)
 		}
 		return x, false, nil

@@ -3,6 +3,7 @@ package v1
 import (
 	"context"
 	"encoding/json"
+	"mime"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -26,8 +27,25 @@ type InQueue struct {
 
 // Resolve sees what kind of answer is wanted, which is no parameter to OpenAPI.
 func (in *InQueue) Resolve(ctx huma.Context) []error {
-	in.stream = strings.Contains(ctx.Header("Accept"), "text/event-stream")
+	in.stream = wantsEvents(ctx.Header("Accept"))
 	return nil
+}
+
+// wantsEvents says whether an Accept header has server-sent events, and has no JSON that it likes better.
+func wantsEvents(accept string) bool {
+	weight := map[string]float64{}
+	for part := range strings.SplitSeq(accept, ",") {
+		kind, params, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		weight[kind] = 1
+		if q, err := strconv.ParseFloat(params["q"], 64); err == nil {
+			weight[kind] = q
+		}
+	}
+	events := weight["text/event-stream"]
+	return events > 0 && events >= weight["application/json"]
 }
 
 type execute struct {

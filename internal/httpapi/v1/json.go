@@ -32,7 +32,7 @@ func decode(data []byte, v any) error {
 	}
 	err := json.Unmarshal(data, v)
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && strings.HasPrefix(wrong.Value, "number") {
-		return errors.New("a number is too large")
+		return errors.New("a number is too large, or no integer where one is wanted")
 	}
 	return err
 }

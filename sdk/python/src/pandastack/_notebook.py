@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
+import secrets
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,16 +64,38 @@ def read(path: Path_) -> dict[str, Any]:
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(cells, list) or notebook.get("nbformat") != 4:
         raise ValueError(f"{path} is no notebook of nbformat 4")
-    if not all(isinstance(cell, dict) and isinstance(cell.get("source", ""), (str, list)) for cell in cells):
+    if not all(isinstance(cell, dict) and _is_text(cell.get("source", "")) for cell in cells):
         raise ValueError(f"{path} has a cell that is none")
     return notebook
 
 
+def _is_text(source: object) -> bool:
+    return isinstance(source, str) or (
+        isinstance(source, list) and all(isinstance(line, str) for line in source)
+    )
+
+
+def check_folder(path: Path_) -> None:
+    """Finds out before hours of work whether a file can be written there."""
+    folder = Path(path).resolve().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder to write to", str(folder))
+
+
 def write(notebook: dict[str, Any], path: Path_) -> Path:
-    """Writes a notebook the way Jupyter does."""
-    target = Path(path)
-    target.write_text(json.dumps(notebook, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    return target
+    """Writes a notebook the way Jupyter does: all of it, or the old one stays."""
+    text = json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
+    target = Path(path).resolve()  # what a link leads to is replaced, not the link
+    partial = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.part")
+    try:
+        # Half a surrogate pair, which JSON may have, stays the escape that it was.
+        partial.write_bytes(text.encode("utf-8", "backslashreplace"))
+        if target.exists():
+            shutil.copymode(target, partial)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return Path(path)
 
 
 def emptied(notebook: dict[str, Any]) -> dict[str, Any]:

@@ -162,7 +162,9 @@ class CellError:
         )
 
     def __str__(self) -> str:
-        return self.traceback or self.summary
+        # Where the server ended a cell, the traceback says where, and not why.
+        by_server = self.name in ("Timeout", "KernelDied") and self.summary not in self.traceback
+        return "\n".join(filter(None, (self.traceback, self.summary if by_server else ""))) or self.summary
 
     @property
     def summary(self) -> str:

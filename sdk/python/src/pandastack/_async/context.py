@@ -275,17 +275,36 @@ class AsyncCodeContext(ContextInfo):
 
         Args:
             path: An ``.ipynb`` of nbformat 4.
-            output: Where to write it with its outputs, also when a cell failed.
+            output: Where to write it with its outputs, also when a cell failed or the run did not come to
+                its end.
             timeout: Seconds for each cell; None for no limit.
             keep_going: Run the cells after one that failed, too.
             on_progress: Called when a cell begins and when it has ended.
 
         Raises:
             ValueError: The file is no such notebook.
+            FileNotFoundError: There is no folder for `output`; nothing was run.
         """
-        notebook = _notebook.emptied(await blocking(lambda: _notebook.read(path)))
-        cells = _notebook.cells_to_run(notebook)
-        done: List[Execution] = []
+        run_ = NotebookRun(_notebook.emptied(await blocking(lambda: _notebook.read(path))), [])
+        if output is None:
+            await self._run_cells(run_, timeout, keep_going, on_progress)
+            return run_
+        target = output
+        await blocking(lambda: _notebook.check_folder(target))
+        try:
+            await self._run_cells(run_, timeout, keep_going, on_progress)
+        finally:
+            await blocking(lambda: run_.save(target))
+        return run_
+
+    async def _run_cells(
+        self,
+        to: NotebookRun,
+        timeout: Optional[float],
+        keep_going: bool,
+        on_progress: Optional[Callable[[NotebookProgress], object]],
+    ) -> None:
+        cells = _notebook.cells_to_run(to.notebook)
         outputs: Optional[_notebook.Outputs] = None
         for number, cell in enumerate(cells, 1):
             code = _notebook.source(cell)
@@ -294,15 +313,10 @@ class AsyncCodeContext(ContextInfo):
             execution = await self.run_code(code, timeout=timeout, on_event=outputs.add)
             cell["outputs"] = outputs.finished(execution)
             cell["execution_count"] = execution.execution_count or None
-            done.append(execution)
+            to.executions.append(execution)
             await notify(on_progress, NotebookProgress(number, len(cells), code, execution))
             if execution.error is not None and not keep_going and not _notebook.may_fail(cell):
-                break
-        run_ = NotebookRun(notebook, done)
-        if output is not None:
-            target = output
-            await blocking(lambda: run_.save(target))
-        return run_
+                return
 
     async def export_notebook(self, path: Union[str, Path], limit: int = 10_000) -> Path:
         """Writes the cells that the context's kernel ran as an ``.ipynb``.
@@ -366,16 +380,19 @@ class AsyncCodeContext(ContextInfo):
             _log.warning("context %s was not closed: %s", self.id, failure)
 
     async def _run(self, body: Mapping[str, Any], seconds: Optional[float]) -> Execution:
-        """Runs a cell in one call."""
+        """Runs a cell in one call. Once it may be under way, a server that is gone is waited for."""
+        call = f"{self._path}/executions"
         try:
             answer = await self._transport.json(
                 "POST",
-                f"{self._path}/executions",
+                call,
                 body=body,
                 read_timeout=_wire.patience(seconds),
                 repeatable=True,
             )
         except ConnectionError as error:
+            if error.code == "client.connection_lost":
+                return await run(self.attach(body["id"]), (call, body), AsyncListeners())
             error.detail["execution_id"] = body["id"]
             raise await self._explain(error, "the cell") from error
         return Execution.from_dict(answer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
+from io import StringIO
 from time import monotonic
 from typing import Any, Awaitable, Callable, Optional, Union
 
@@ -170,7 +171,10 @@ class AsyncListeners:
         self._on_error = on_error
         self._on_event = on_event
         self._on_input = on_input
-        self._lines = None if stdin is None else iter(stdin.splitlines() if isinstance(stdin, str) else stdin)
+        # As Python reads its own, which ends lines at nothing else.
+        self._lines = (
+            None if stdin is None else iter(StringIO(stdin, None) if isinstance(stdin, str) else stdin)
+        )
         live = (on_stdout, on_stderr, on_result, on_error, on_event)
         self.answers = on_input is not None or stdin is not None
         self.any = self.answers or any(one is not None for one in live)
@@ -191,19 +195,22 @@ class AsyncListeners:
 
     async def _answer(self, question: InputRequest, handle: AsyncExecutionHandle) -> None:
         try:
-            text = await self._text(question)
+            await handle.input(await self._text(question))
         except BaseException:
             await handle.cancel()  # nobody else would answer it
             raise
-        await handle.input(text)
 
     async def _text(self, question: InputRequest) -> str:
         """One line without its end, which it may have."""
         if self._on_input is not None:
             given = await answer(self._on_input, question)
-            return _END_OF_INPUT if given is None else str(given).removesuffix("\n")
+            return _END_OF_INPUT if given is None else _without_end(str(given))
         assert self._lines is not None
-        return next(self._lines, _END_OF_INPUT).removesuffix("\n")
+        return _without_end(next(self._lines, _END_OF_INPUT))
+
+
+def _without_end(line: str) -> str:
+    return line.removesuffix("\n").removesuffix("\r")
 
 
 async def run(

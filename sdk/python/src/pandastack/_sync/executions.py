@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Iterable, Mapping
+from io import StringIO
 from time import monotonic
 from typing import Any, Callable, Optional, Union
 
@@ -171,7 +172,8 @@ class Listeners:
         self._on_error = on_error
         self._on_event = on_event
         self._on_input = on_input
-        self._lines = None if stdin is None else iter(stdin.splitlines() if isinstance(stdin, str) else stdin)
+        # As Python reads its own, which ends lines at nothing else.
+        self._lines = None if stdin is None else iter(StringIO(stdin, None) if isinstance(stdin, str) else stdin)
         live = (on_stdout, on_stderr, on_result, on_error, on_event)
         self.answers = on_input is not None or stdin is not None
         self.any = self.answers or any(one is not None for one in live)
@@ -192,19 +194,22 @@ class Listeners:
 
     def _answer(self, question: InputRequest, handle: ExecutionHandle) -> None:
         try:
-            text = self._text(question)
+            handle.input(self._text(question))
         except BaseException:
             handle.cancel()  # nobody else would answer it
             raise
-        handle.input(text)
 
     def _text(self, question: InputRequest) -> str:
         """One line without its end, which it may have."""
         if self._on_input is not None:
             given = answer(self._on_input, question)
-            return _END_OF_INPUT if given is None else str(given).removesuffix("\n")
+            return _END_OF_INPUT if given is None else _without_end(str(given))
         assert self._lines is not None
-        return next(self._lines, _END_OF_INPUT).removesuffix("\n")
+        return _without_end(next(self._lines, _END_OF_INPUT))
+
+
+def _without_end(line: str) -> str:
+    return line.removesuffix("\n").removesuffix("\r")
 
 
 def run(
