@@ -66,7 +66,7 @@ class _Pipe:
         with contextlib.suppress(BlockingIOError):
             for _ in range(_PIPE_SIZE // _CHUNK):
                 read = map(os.read, (self.fd,), (_CHUNK,))
-                items.extend(zip((self,), (parent,), read))
+                items.extend(zip((self,), (parent,), read, strict=False))
 
     def decode(self, parts: list[bytes]) -> str:
         """The text of what was read, and at its end of half a character."""
@@ -122,7 +122,7 @@ class Capture:
         if not self._size:
             self._outbox.drain()
         self._items.append((name, _request.get() or self.parent(), text))
-        self._size = size = self._size + len(text)
+        self._size = size = len(text) + self._size  # no call between
         if size > _FLUSH_SIZE:
             self._outbox.flush()
         elif not self._timer.armed:

@@ -35,7 +35,7 @@ class Interrupts:
             self.enabled = False
 
     def deliver(self) -> None:
-        """Raise the interrupt that came while the lock was held. For the main thread."""
+        """Raise the interrupt that came meanwhile. For the main thread."""
         if self._pending:
             self._pending = False
             if self.enabled:
