@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 
-from .client import KernelClient
+from .client import Cell, KernelClient
 
 
 def test_print_and_stderr_keep_their_order(kernel: KernelClient) -> None:
@@ -223,6 +224,35 @@ def test_exceptions_that_another_thread_raises_in_a_print(kernel: KernelClient) 
         "    t.join()"
     )
     _check_numbers(kernel, code)
+
+
+def test_a_thread_that_waits_for_its_turn_to_print_is_stopped(
+    kernel: KernelClient, tmp_path: Path
+) -> None:
+    """Nobody reads, so the main thread's print holds up the other one's."""
+    code = (
+        "import ctypes, os, threading, time\n"
+        "class Stop(Exception): pass\n"
+        "count = 0\n"
+        "def work():\n    global count\n    try:\n"
+        "        while True: print('y', flush=True); count += 1\n"
+        "    except Stop: pass\n"
+        "worker = threading.Thread(target=work)\n"
+        "def stop():\n    worker.start(); seen = -1\n"
+        "    while seen != count: seen = count; time.sleep(.3)\n"
+        "    ctypes.pythonapi.PyThreadState_SetAsyncExc(\n"
+        "        ctypes.c_ulong(worker.ident), ctypes.py_object(Stop))\n"
+        "    open('stopped', 'w')\n"
+        "stopper = threading.Thread(target=stop); stopper.start()\n"
+        "print('x' * 5_000_000, flush=True)\n"
+        "stopper.join(); worker.join(); print('end')"
+    )
+    msg_id = kernel.start(code)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "stopped").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert Cell(kernel.until_idle(msg_id)).stdout.endswith("end\n")
 
 
 @pytest.mark.parametrize("kind", ["BaseException", "TimeoutError"])
