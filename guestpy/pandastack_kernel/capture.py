@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import _thread
 import codecs
-import collections
 import contextvars
 import ctypes
 import fcntl
@@ -30,9 +29,9 @@ from .outbox import Header, Outbox
 from .streams import NAMES, OutStream
 
 _FLUSH_SIZE = 8192  # characters kept back at most
-_MAX_TEXT = 1 << 20  # characters of one stream message
 _PIPE_SIZE = 1 << 20
 _CHUNK = 1 << 16
+_END = b""  # in place of what was read: a cell ends here
 _PARENT = "_pandastack_parent"  # on Thread objects: the cell that started them
 
 # Their audit events come before a process starts. os.fork has hooks of its own.
@@ -60,25 +59,20 @@ class _Pipe:
         os.dup2(self._writer, target)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def read(self) -> str:
-        """Everything that was written until now, without blocking.
+    def read(self, parent: Header, items: list[Any]) -> None:
+        """Add everything that was written until now, without blocking.
 
-        One pipe's capacity is enough for that, and ends even if a writer
-        does not."""
-        parts = []
-        for _ in range(_PIPE_SIZE // _CHUNK):
-            try:
-                data = read(self.fd, _CHUNK)
-            except BlockingIOError:
-                break
-            parts.append(data)
-            if len(data) < _CHUNK:
-                break
-        return self._decoder.decode(b"".join(parts))
+        One pipe's capacity is enough for that, and ends even if a writer does not.
+        One call of C reads and adds: nothing is lost if an exception comes.
+        """
+        with suppress(BlockingIOError):
+            for _ in range(_PIPE_SIZE // _CHUNK):
+                parts = map(read, (self.fd,), (_CHUNK,))
+                items.extend(zip((self,), (parent,), parts, strict=False))
 
-    def finish(self) -> str:
-        """The rest of a character that nobody completed."""
-        return self._decoder.decode(b"", final=True)
+    def decode(self, parts: list[bytes]) -> str:
+        """The text of what was read, and at its end of half a character."""
+        return self._decoder.decode(b"".join(parts), final=_END in parts)
 
     def close(self) -> None:
         os.close(self.fd)
@@ -92,13 +86,12 @@ class Capture:
         self._outbox = outbox
         self._timer = outbox.timer
         self._streams = streams
-        self._texts: collections.deque[tuple[str, Header, str]] = collections.deque()
-        self._size = 0
+        self._items = outbox.items
+        self._size = 0  # characters since pipes were read
         self.alive = True  # False in a process that user code forked
         self.current: Header = {}  # the request that runs, or ran last
         self.begin({})
         self._pipes = {pipe.fd: pipe for pipe in (_Pipe(1), _Pipe(2))}
-        self._poller = self._new_poller()
         outbox.collect = self._collect
         for stream in streams:
             stream.capture = self
@@ -128,15 +121,14 @@ class Capture:
 
     def write(self, name: str, text: str) -> None:
         """Called twice by each print(), so it calls as little as it can."""
-        texts = self._texts
-        if not texts:
-            self._drain()
-        texts.append((name, _request.get() or self.parent(), text))
-        self._size = size = self._size + len(text)
+        if not self._size:
+            self._outbox.drain()
+        self._items.append((name, _request.get() or self.parent(), text))
+        self._size = size = len(text) + self._size  # no call between
         if size > _FLUSH_SIZE:
             self._outbox.flush()
         elif not self._timer.armed:
-            self._arm()
+            self._outbox.arm()
 
     def flush(self) -> None:
         self._outbox.flush()
@@ -144,48 +136,15 @@ class Capture:
     def end_cell(self) -> None:
         """Also get what C code keeps in its buffers, and half characters."""
         _libc.fflush(None)
-        self._outbox.enter()
-        try:
-            self._collect()
-            for pipe in self._pipes.values():
-                self._post(pipe.name, self.current, pipe.finish())
-        finally:
-            self._outbox.leave()
-
-    def _arm(self) -> None:
-        self._outbox.enter()
-        try:
-            self._outbox.timer.arm()
-        finally:
-            self._outbox.leave()
-
-    def _drain(self) -> None:
-        self._outbox.enter()
-        try:
-            self._read_pipes()
-        finally:
-            self._outbox.leave()
+        self._outbox.drain()
+        self._items.extend((p, self.current, _END) for p in self._pipes.values())
 
     def _collect(self) -> None:
-        """Turn all output into messages. The caller holds the outbox's lock."""
+        """Queue what is in the pipes. The caller holds the outbox's lock."""
         self._size = 0
-        texts = self._texts
-        while texts:
-            name, parent, text = texts.popleft()
-            parts = [text]
-            while texts and texts[0][0] == name and texts[0][1] is parent:
-                parts.append(texts.popleft()[2])
-            self._post(name, parent, "".join(parts))
-        self._read_pipes()
-
-    def _read_pipes(self) -> None:
-        for fd, _ in self._poller.poll(0):
-            pipe = self._pipes[fd]
-            self._post(pipe.name, self.current, pipe.read())
-
-    def _post(self, name: str, parent: Header, text: str) -> None:
-        for start in range(0, len(text), _MAX_TEXT):
-            self._outbox.post_stream(name, text[start : start + _MAX_TEXT], parent)
+        # A poller of its own: a signal handler that prints inside poll() comes here.
+        for fd, _ in self._new_poller().poll(0):
+            self._pipes[fd].read(self.current, self._outbox.items)
 
     def _new_poller(self) -> select.poll:
         poller = select.poll()

@@ -10,17 +10,12 @@ from types import FrameType
 
 
 class Interrupts:
-    """Owns the SIGINT handler of a kernel.
-
-    Python may run a signal handler between any two bytecodes, so a
-    KeyboardInterrupt could tear a frame in two. Code that must not be torn runs
-    between mask() and unmask(); an interrupt that arrives there is raised by
-    the unmask() that ends it. Only the main thread is concerned.
-    """
+    """Owns the SIGINT handler of a kernel."""
 
     def __init__(self) -> None:
-        self._main = threading.get_ident()
-        self._masked = 0
+        # While the main thread holds it, an interrupt waits. It is taken by `with`,
+        # which releases it whatever a signal handler of the user's raises inside.
+        self.held = threading.RLock()
         self._pending = False
         self.enabled = False  # True while user code runs
 
@@ -39,15 +34,9 @@ class Interrupts:
         finally:
             self.enabled = False
 
-    def mask(self) -> None:
-        if threading.get_ident() == self._main:
-            self._masked += 1
-
-    def unmask(self) -> None:
-        if threading.get_ident() != self._main:
-            return
-        self._masked -= 1
-        if self._pending and not self._masked:
+    def deliver(self) -> None:
+        """Raise the interrupt that came meanwhile. For the main thread."""
+        if self._pending:
             self._pending = False
             if self.enabled:
                 raise KeyboardInterrupt
@@ -55,7 +44,7 @@ class Interrupts:
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         if not self.enabled:
             return
-        if self._masked:
+        if self.held._is_owned():  # type: ignore[attr-defined]
             self._pending = True
             return
         raise KeyboardInterrupt

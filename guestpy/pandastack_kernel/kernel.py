@@ -48,7 +48,7 @@ class Kernel:
         self._reader = FrameReader(sock)
         self._waiting: deque[Message] = deque()
         self._interrupts = Interrupts()
-        self._outbox = Outbox(sock, self._interrupts)
+        self._outbox = Outbox(sock)
         self._capture = Capture(self._outbox, streams)
         self._loop = CellLoop()
         self._asking: Message | None = None  # the cell that may ask for input
@@ -105,6 +105,8 @@ class Kernel:
         self.post("ready", {**kernel_info(), "pid": getpid()})
         self._outbox.flush()
         while self._running and self._capture.alive:
+            # A signal handler that raised may have left it on.
+            self._interrupts.enabled = False
             try:
                 message = self._next()
             except FrameError as err:
@@ -263,12 +265,12 @@ class Kernel:
         while not select([self._sock], [], [], _GIVE_UP)[0]:
             if not self._may_ask():
                 raise nobody("input()")
-        self._interrupts.mask()
-        try:
-            if not self._reader.fill():
-                raise EOFError("the session ends")
-        finally:
-            self._interrupts.unmask()
+        with self._interrupts.held:
+            is_open = self._reader.fill()
+        if threading.current_thread() is threading.main_thread():
+            self._interrupts.deliver()
+        if not is_open:
+            raise EOFError("the session ends")
 
     def _control(self, content: Content) -> Content:
         op = content.get("op")

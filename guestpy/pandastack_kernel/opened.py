@@ -17,6 +17,7 @@ MAX_ITEMS = 100  # of a list or dict that is a value
 
 _SOME = MAX_ITEMS + 1  # by the last one it is known that there are more
 _SOME_TEXT = MAX_STRING + 1
+_FINER_THAN_PYTHONS = ("ns]", "ps]", "fs]", "as]")  # units of dates of NumPy
 
 
 def opened(value: Any) -> Any:
@@ -33,7 +34,23 @@ def opened(value: Any) -> Any:
     # NumPy, and what is like it.
     dimensions = getattr(value, "ndim", 0)
     some = value[:_SOME] if dimensions else value
-    return iter(some) if dimensions > 1 else some.tolist()
+    names = getattr(getattr(value, "dtype", None), "names", None)
+    if isinstance(names, tuple):  # records
+        return iter(some if dimensions else [value[name] for name in names[:_SOME]])
+    return iter(some) if dimensions > 1 else as_python(some)
+
+
+def as_python(value: Any) -> Any:
+    """value.tolist(), which of NumPy's dates and durations makes integers where
+    Python has no such value, or none so fine."""
+    if type(value).__module__ != "numpy" or value.dtype.kind not in "mM":
+        return value.tolist()
+    is_fine = value.dtype.str.endswith(_FINER_THAN_PYTHONS)
+    near = value.astype(f"{value.dtype.kind}8[us]") if is_fine else value
+    made = near.tolist()
+    if not value.ndim:
+        return str(value) if type(made) is int else made
+    return [str(v) if type(m) is int else m for v, m in zip(value, made, strict=True)]
 
 
 def _of_pyarrow(value: Any) -> Any:

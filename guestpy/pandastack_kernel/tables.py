@@ -54,6 +54,7 @@ def _of_pandas(value: Any) -> dict[str, Any]:
         levels=[
             _pandas_column(index.get_level_values(i)) for i in range(index.nlevels)
         ],
+        names=list(value.columns.names) if is_frame else [],
     )
 
 
@@ -128,16 +129,20 @@ def _table(
     sample: int,
     shown: list[_Column],
     levels: list[_Column],
+    names: Iterable[Any] = (),
 ) -> dict[str, Any]:
-    """A table by its first columns and the levels of its index."""
+    """A table by its first columns, the levels of its index, and the names of the
+    levels of its columns."""
     cells = Values()
     values = _rows(cells, [*levels, *shown], sample)
     count = 1 if columns is None else columns
+    named = any(name is not None for name in names)
     return {
         "kind": "series" if columns is None else "dataframe",
         "row_count": rows,
         "column_count": count,
         "index": [_field(level, cells) for level in levels],
+        **({"column_levels": [cells.value(name) for name in names]} if named else {}),
         "columns": [_field(column, cells) for column in shown],
         "row_labels": [row[: len(levels)] for row in values] if levels else [],
         "rows": [row[len(levels) :] for row in values],

@@ -30,7 +30,8 @@ _libc = ctypes.PyDLL(None, use_errno=True)
 class Timer:
     """Becomes readable `seconds` after arm() unless disarm() comes first.
 
-    The caller's lock guards it.
+    The caller's lock guards it. An exception inside may leave it running while it
+    is not `armed`, never the other way round.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -43,14 +44,15 @@ class Timer:
 
     def arm(self) -> None:
         if not self.armed:
-            self.armed = True
             _libc.timerfd_settime(self.fd, 0, byref(self._set), None)
+            self.armed = True
 
     def disarm(self) -> None:
         """Also takes back an expiry that nobody has read."""
-        if self.armed:
-            self.armed = False
-            _libc.timerfd_settime(self.fd, 0, byref(self._clear), None)
+        self.armed = False
+        _libc.timerfd_settime(self.fd, 0, byref(self._clear), None)
+        if self.armed:  # by a signal handler, just before
+            _libc.timerfd_settime(self.fd, 0, byref(self._set), None)
 
     def close(self) -> None:
         os.close(self.fd)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .jsonsafe import safe_str
-from .opened import MAX_ITEMS, MAX_STRING, opened
+from .opened import MAX_ITEMS, MAX_STRING, as_python, opened
 
 _MAX_DEPTH = 8
+_MAX_OPENINGS = 8  # of one value: something with every attribute opens for ever
 _MAX_SPENT = 1 << 18  # characters; what is in lists of lists multiplies
 
 
 def listed(column: Any) -> list[Any]:
     """The values of a column, array or sequence as Python's own."""
-    if type(column).__module__ == "numpy" and column.dtype.kind in "mM":
-        column = column.astype(f"{column.dtype.kind}8[us]")  # of ns, tolist makes ints
-    return column.tolist() if hasattr(column, "tolist") else list(column)
+    return as_python(column) if hasattr(column, "tolist") else list(column)
 
 
 class Values:
@@ -34,7 +34,7 @@ class Values:
         self._spent = 0
         return [self.value(value) for value in values]
 
-    def value(self, value: Any, depth: int = 0) -> Any:
+    def value(self, value: Any, depth: int = 0, openings: int = 0) -> Any:
         kind = type(value)
         if value is None or kind is bool or kind is int:
             return value
@@ -44,10 +44,11 @@ class Values:
             return self._text(value)
         if kind.__name__ in ("NAType", "NaTType"):
             return None
-        inside = opened(value)
+        inside = _opened(value) if openings < _MAX_OPENINGS else value
         if inside is not value:
-            is_list = isinstance(inside, Iterator)
-            return (self._container if is_list else self.value)(inside, depth)
+            if isinstance(inside, Iterator):
+                return self._container(inside, depth)
+            return self.value(inside, depth, openings + 1)
         if isinstance(value, bytes):
             return self._text(base64.b64encode(value[:MAX_STRING]).decode("ascii"))
         if isinstance(value, (Mapping, list, tuple)):
@@ -84,9 +85,17 @@ def _not_finite(value: float) -> dict[str, str]:
     return {"$numberDouble": name}
 
 
+def _opened(value: Any) -> Any:
+    try:
+        return opened(value)
+    except Exception:  # it only looks as if it had something inside: a mock
+        return value
+
+
 def _iso(value: Any) -> str:
-    if hasattr(value, "isoformat"):
-        return str(value.isoformat())
+    with contextlib.suppress(Exception):
+        if type(text := value.isoformat()) is str:
+            return text
     if isinstance(value, datetime.timedelta):
         return _duration(value)
     return safe_str(value)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 
-from .client import KernelClient
+import pytest
+
+from .client import Cell, KernelClient
 
 
 def test_print_and_stderr_keep_their_order(kernel: KernelClient) -> None:
@@ -178,3 +182,105 @@ def test_closed_descriptor_does_not_spin(kernel: KernelClient) -> None:
     code = "import time; a = time.process_time(); time.sleep(.3); time.process_time() - a < .2"
     assert kernel.run(code).text == "True"
     assert kernel.run("os.dup2(kept, 1); os.write(1, b'again'); None").stdout == "again"
+
+
+# Numbers, each printed and flushed until an exception comes in between; whole is what
+# was printed to its end.
+_NUMBERS = """
+import ctypes, itertools, signal, threading
+number, whole = itertools.count(), []
+def print_numbers():
+    while True:
+        n = next(number)
+        print(f"{n}:{'x' * 20}\\n", end='', flush=n % 99 == 0)
+        whole.append(n)
+"""
+
+
+def _check_numbers(kernel: KernelClient, code: str) -> None:
+    """Whatever came in between, nothing is lost, and nothing comes twice."""
+    cell = kernel.run(_NUMBERS + code)
+    assert cell.error is None, cell.error
+    lines = cell.stdout.splitlines()
+    assert {len(line.partition(":")[2]) for line in lines} == {20}
+    printed = [int(line.partition(":")[0]) for line in lines]
+    assert printed == sorted(set(printed))
+    whole = json.loads(kernel.run("print(whole)").stdout)
+    assert set(whole) <= set(printed)
+    msg_id = kernel.start("print('busy', flush=True)\nwhile True: pass")
+    kernel.wait_for("stream")
+    kernel.interrupt()
+    kernel.until_idle(msg_id)
+
+
+def test_exceptions_that_another_thread_raises_in_a_print(kernel: KernelClient) -> None:
+    code = (
+        "class Stop(Exception): pass\n"
+        "def work():\n    try: print_numbers()\n    except Stop: pass\n"
+        "for i in range(60):\n"
+        "    t = threading.Thread(target=work); t.start(); t.join(.005 + .0003 * i)\n"
+        "    ctypes.pythonapi.PyThreadState_SetAsyncExc(\n"
+        "        ctypes.c_ulong(t.ident), ctypes.py_object(Stop))\n"
+        "    t.join()"
+    )
+    _check_numbers(kernel, code)
+
+
+def test_a_thread_that_waits_for_its_turn_to_print_is_stopped(
+    kernel: KernelClient, tmp_path: Path
+) -> None:
+    """Nobody reads, so the main thread's print holds up the other one's."""
+    code = (
+        "import ctypes, os, threading, time\n"
+        "class Stop(Exception): pass\n"
+        "count = 0\n"
+        "def work():\n    global count\n    try:\n"
+        "        while True: print('y', flush=True); count += 1\n"
+        "    except Stop: pass\n"
+        "worker = threading.Thread(target=work)\n"
+        "def stop():\n    worker.start(); seen = -1\n"
+        "    while seen != count: seen = count; time.sleep(.3)\n"
+        "    ctypes.pythonapi.PyThreadState_SetAsyncExc(\n"
+        "        ctypes.c_ulong(worker.ident), ctypes.py_object(Stop))\n"
+        "    open('stopped', 'w')\n"
+        "stopper = threading.Thread(target=stop); stopper.start()\n"
+        "print('x' * 5_000_000, flush=True)\n"
+        "stopper.join(); worker.join(); print('end')"
+    )
+    msg_id = kernel.start(code)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "stopped").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert Cell(kernel.until_idle(msg_id)).stdout.endswith("end\n")
+
+
+@pytest.mark.parametrize("kind", ["BaseException", "TimeoutError"])
+def test_exceptions_of_a_signal_handler_in_a_print(
+    kernel: KernelClient, kind: str
+) -> None:
+    """A TimeoutError is an OSError, as the socket's own are."""
+    code = (
+        f"class Stop({kind}): pass\n"
+        "def stop(*_): raise Stop\n"
+        "signal.signal(signal.SIGALRM, stop)\n"
+        "for i in range(1000):\n"
+        "    try:\n"
+        "        signal.setitimer(signal.ITIMER_REAL, .001 + .000005 * i)\n"
+        "        print_numbers()\n"
+        "    except Stop: pass"
+    )
+    _check_numbers(kernel, code)
+
+
+def test_a_signal_handler_that_prints_in_a_print(kernel: KernelClient) -> None:
+    code = (
+        "signal.signal(signal.SIGALRM, lambda *_: print('tick', flush=True))\n"
+        "signal.setitimer(signal.ITIMER_REAL, .001, .001)\n"
+        "for i in range(20000): print('x', flush=i % 2)\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0)"
+    )
+    cell = kernel.run("import signal\n" + code)
+    assert cell.error is None, cell.error
+    assert cell.stdout.replace("tick\n", "").count("x") == 20000
+    assert "tick\n" in cell.stdout

@@ -68,6 +68,17 @@ def test_series_and_index_levels(kernel: KernelClient) -> None:
     assert seen["row_labels"] == [["k", 10], ["k", 20], ["m", 10], ["m", 20]]
     seen = table(kernel, f"pd.DataFrame([[1, 2, 3, 4]], columns={index})")
     assert [c["name"] for c in seen["columns"]][:2] == [["k", 10], ["k", 20]]
+    assert seen["column_levels"] == ["o", None]
+
+
+def test_names_of_column_levels(kernel: KernelClient) -> None:
+    frame = "pd.DataFrame({'a': [1, 2]})"
+    assert "column_levels" not in table(kernel, frame)
+    assert "column_levels" not in table(kernel, "pd.Series([1], name='s')")
+    seen = table(kernel, f"{frame}.rename_axis(columns='what')")
+    assert seen["column_levels"] == ["what"]
+    seen = table(kernel, f"{frame}.rename_axis(columns=dt.date(2024, 1, 2))")
+    assert seen["column_levels"] == ["2024-01-02"]
 
 
 def test_missing_and_infinite_values_are_told_apart(kernel: KernelClient) -> None:
@@ -116,11 +127,51 @@ def test_missing_and_infinite_values_are_told_apart(kernel: KernelClient) -> Non
         ("1 + 2j", "(1+2j)"),
         ("'\\ud800'", "\ufffd"),
         ("pd.Interval(0, 1)", "(0, 1]"),
+        ("np.datetime64('2024-01-01', 'ns')", "2024-01-01T00:00:00"),
+        ("np.datetime64('NaT', 'ns')", None),
+        ("np.timedelta64(1500, 'ms').astype('m8[ns]')", "P0DT0H0M1.5S"),
+        ("np.array(['2024-01-01', 'NaT'], 'M8[ns]')", ["2024-01-01T00:00:00", None]),
+        ("np.array([['1970-01-02']], 'M8[ps]')", [["1970-01-02T00:00:00"]]),
+        ("[np.array([1000], 'm8[ns]')]", [["P0DT0H0M0.000001S"]]),
+        (
+            "np.array(['2024-01-01', '20000-01-01'], 'M8[D]')",
+            ["2024-01-01", "20000-01-01"],
+        ),
+        ("np.timedelta64(2, 'Y')", "2 years"),
+        (
+            "np.array([(1, '2024-01-01')], [('n', int), ('t', 'M8[ns]')])",
+            [[1, "2024-01-01T00:00:00"]],
+        ),
+        (
+            "np.array([(1, '2024-01-01')], [('n', int), ('t', 'M8[ns]')])[0]",
+            [1, "2024-01-01T00:00:00"],
+        ),
     ],
 )
 def test_values(kernel: KernelClient, value: str, shown: Any) -> None:
     seen = table(kernel, f"pd.Series([{value}, None], dtype=object)")
     assert seen["rows"] == [[shown], [None]]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "__getattr__ = lambda self, name: lambda *a, **k: self",
+        "tolist = lambda self: self.__class__()",
+        "ndim = 1; tolist = 0",
+        "isoformat = 0",
+        "isoformat = lambda self: self",
+    ],
+)
+def test_what_has_every_method_is_its_text(kernel: KernelClient, method: str) -> None:
+    code = f"class P:\n    {method}\n    def __repr__(self): return 'a P'\n"
+    assert table(kernel, code + "pd.Series([P(), 1])")["rows"] == [["a P"], [1]]
+
+
+def test_mocks_are_their_text(kernel: KernelClient) -> None:
+    code = "from unittest.mock import Mock, MagicMock\n"
+    seen = table(kernel, code + "pd.DataFrame({'m': [MagicMock(), Mock()]})")
+    assert [row[0].partition(" ")[0] for row in seen["rows"]] == ["<MagicMock", "<Mock"]
 
 
 def test_it_is_bounded_and_says_so(kernel: KernelClient) -> None:

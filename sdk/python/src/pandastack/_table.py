@@ -38,6 +38,7 @@ class Table:
         truncated: Whether anything of the whole is missing here.
         index: The levels of the index.
         row_labels: For each of `rows` one value per level of the index; polars and pyarrow have none.
+        column_levels: The names of the levels of the columns' labels, as of a pivot; empty without names.
     """
 
     kind: str
@@ -48,6 +49,7 @@ class Table:
     columns: list[Column] = field(default_factory=list)
     row_labels: list[list[Any]] = field(default_factory=list)
     rows: list[list[Any]] = field(default_factory=list)
+    column_levels: list[Any] = field(default_factory=list)
 
     @classmethod
     def from_dict(cls, data: object) -> Table:
@@ -62,6 +64,7 @@ class Table:
             columns=fields.items("columns", Column.from_dict),
             row_labels=fields.items("row_labels", _row),
             rows=fields.items("rows", _row),
+            column_levels=fields.items("column_levels", decoded),
         )
 
     def records(self) -> list[dict[Any, Any]]:

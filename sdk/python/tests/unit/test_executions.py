@@ -292,5 +292,7 @@ def test_a_table() -> None:
     assert isinstance(table, Table)
     assert (table.row_count, table.truncated, table.columns[0].dtype) == (2000, True, "datetime64[us]")
     assert table.records()[1] == {"day": None, ("a", "b"): float("-inf")}
+    assert table.column_levels == []
+    assert Table.from_dict({**data, "column_levels": ["u", None]}).column_levels == ["u", None]
     assert Execution(results=[result]).table == table
     assert Result({}).table is None
