@@ -16,11 +16,11 @@ import ctypes
 import fcntl
 import functools
 import os
-import select
 import sys
 import threading
 from contextlib import suppress
 from os import read
+from select import POLLIN, poll
 from threading import current_thread
 from typing import Any
 
@@ -146,16 +146,16 @@ class Capture:
         for fd, _ in self._new_poller().poll(0):
             self._pipes[fd].read(self.current, self._outbox.items)
 
-    def _new_poller(self) -> select.poll:
-        poller = select.poll()
+    def _new_poller(self) -> poll:
+        poller = poll()
         for fd in self._pipes:
-            poller.register(fd, select.POLLIN)
+            poller.register(fd, POLLIN)
         return poller
 
     def _forward(self) -> None:
         """The forwarding thread: sends what nobody else has sent in time."""
         poller = self._new_poller()
-        poller.register(self._outbox.timer.fd, select.POLLIN)
+        poller.register(self._outbox.timer.fd, POLLIN)
         while self.alive:
             poller.poll()
             with suppress(Exception):  # the thread must live on

@@ -116,6 +116,22 @@ func TestCreateWaitsForTheTemplate(t *testing.T) {
 	}
 }
 
+func TestAFailureSaysWhyTheCellWasEnded(t *testing.T) {
+	for _, c := range []struct {
+		e    api.CellError
+		want string
+	}{
+		{api.CellError{Name: "Timeout", Value: "too long", Traceback: "T\nKeyboardInterrupt"}, "T\nKeyboardInterrupt\nTimeout: too long\n"},
+		{api.CellError{Name: "Timeout", Value: "mine", Traceback: "T\nTimeout: mine"}, "T\nTimeout: mine\n"},
+		{api.CellError{Name: "E", Value: "v", Traceback: "T"}, "T\n"},
+		{api.CellError{Name: "KernelDied", Value: "v"}, "KernelDied: v\n"},
+	} {
+		if got := failureText(c.e); got != c.want {
+			t.Errorf("%+v: got %q", c.e, got)
+		}
+	}
+}
+
 // TestRunAnswersWithItsInput: standard input has one line, so the second question meets its end. A cell that
 // asks for no more is no error.
 func TestRunAnswersWithItsInput(t *testing.T) {

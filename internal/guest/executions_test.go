@@ -46,6 +46,8 @@ func TestStartedCellRunsWithoutItsCaller(t *testing.T) {
 	if err != nil || again.Status != "ok" || again.EndedAt.Before(again.StartedAt) || again.QueuedAt.IsZero() {
 		t.Fatalf("a second start attaches: got %+v, %v", again, err)
 	}
+	_, err = a.Start(deadline(t), "another kernel", req)
+	wantCode(t, err, guestproto.CodeExists)
 	req.Code = "'another'"
 	_, err = a.Start(deadline(t), "k", req)
 	wantCode(t, err, guestproto.CodeExists)

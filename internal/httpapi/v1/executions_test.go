@@ -105,6 +105,18 @@ func (m *memory) History(_ context.Context, id, _ string, n int) (api.History, e
 	return api.History{}, m.box(id)
 }
 
+func TestWhatKindOfAnswerIsWanted(t *testing.T) {
+	for accept, events := range map[string]bool{
+		"": false, "*/*": false, "text/event-stream": true, "TEXT/Event-Stream; charset=utf-8": true, "text/event-stream;q=0": false,
+		"application/json, text/event-stream;q=0.1": false, "application/json;q=0.5, text/event-stream": true, "text/event-stream, application/json": true,
+		"text/event-streams": false, ";;,": false,
+	} {
+		if got := v1.WantsEvents(accept); got != events {
+			t.Errorf("Accept: %s: got %t", accept, got)
+		}
+	}
+}
+
 const (
 	runs = "/v1/sandboxes/box/contexts/ctx/executions"
 	cell = "/v1/sandboxes/box/executions/x"

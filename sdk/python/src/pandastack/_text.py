@@ -41,7 +41,7 @@ def _line(line: str) -> str:
 
 
 def _erase(shown: list[str], at: int, what: str) -> None:
-    if what != "left":
-        del shown[at:]
-    if what != "right":
+    if what == "left":
         shown[:at] = [" "] * min(at, len(shown))
+    else:
+        del shown[at if what == "right" else 0 :]

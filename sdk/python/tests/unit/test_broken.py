@@ -19,12 +19,24 @@ from pandastack import (
     ServerError,
     _wire,
 )
+from pandastack._async import executions as async_executions
+from pandastack._sync import executions as sync_executions
 from tests.flavours import Flavour
+from tests.unit.test_executions import done
+from tests.unit.test_streams import stream
 from tests.unit.wire_server import WireServer, answer, hang_up
 
 RUNNING = {"id": "s1", "status": "running"}
 DONE = {"id": "e1", "status": "ok", "stdout": "42\n"}
-LOST = [hang_up] * 4
+ONCE = [hang_up] * 4  # one call's attempts
+LOST = [*ONCE, hang_up]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that is gone is not waited for."""
+    for module in (async_executions, sync_executions):
+        monkeypatch.setattr(module, "_REATTACH", 0.0)
 
 
 def test_a_cell_whose_connection_breaks_is_asked_for_again_by_its_id(
@@ -37,6 +49,16 @@ def test_a_cell_whose_connection_breaks_is_asked_for_again_by_its_id(
     assert first["id"]
 
 
+def test_a_cell_outlives_a_server_that_takes_long_to_come_back(
+    flavour: Flavour, wire: WireServer, context: Any
+) -> None:
+    wire.reply(*ONCE, hang_up, hang_up, stream(done(1, stdout="42\n")))
+    assert flavour.run(context.run_code("print(42)", max_output=9)).stdout == "42\n"
+    first, *others = (request.json for request in wire.requests)
+    assert all(other == first for other in others)
+    assert len(others) == 6
+
+
 def test_two_cells_have_two_ids(flavour: Flavour, wire: WireServer, context: Any) -> None:
     wire.reply(answer(200, DONE), answer(200, DONE))
     flavour.run(context.run_code("1"))
@@ -44,6 +66,7 @@ def test_two_cells_have_two_ids(flavour: Flavour, wire: WireServer, context: Any
     assert wire.requests[0].json["id"] != wire.requests[1].json["id"]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_sandbox_that_failed_meanwhile(flavour: Flavour, wire: WireServer, context: Any) -> None:
     failed = {**RUNNING, "status": "failed", "failure": "QEMU was killed"}
     wire.reply(*LOST, answer(200, failed))
@@ -51,18 +74,21 @@ def test_a_sandbox_that_failed_meanwhile(flavour: Flavour, wire: WireServer, con
         flavour.run(context.run_code("1"))
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_sandbox_that_is_gone(flavour: Flavour, wire: WireServer, context: Any) -> None:
     wire.reply(*LOST, answer(404, {"error": "No sandbox s1.", "code": "sandbox.not_found"}))
     with pytest.raises(NotFoundError, match="No sandbox s1"):
         flavour.run(context.run_code("1"))
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_sandbox_that_still_runs(flavour: Flavour, wire: WireServer, context: Any) -> None:
     wire.reply(*LOST, answer(200, RUNNING))
     with pytest.raises(ExecInterrupted, match=r"broke while the cell ran.*Sandbox s1 is running"):
         flavour.run(context.run_code("1"))
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_server_that_is_killed(flavour: Flavour, wire: WireServer, context: Any) -> None:
     def killed(connection: socket.socket) -> None:
         wire.stop_listening(connection)

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from pandastack import (
+    BadRequestError,
+    CellError,
     CellFailed,
     Execution,
     ExecutionEvent,
@@ -220,8 +222,8 @@ def test_questions_are_answered(flavour: Flavour, wire: WireServer, context: Any
     wire.reply(stream(ask, event(2, "input_request", input={}), done(3)), answer(204, b""), answer(204, b""))
     flavour.run(context.run_code("code", stdin="one\n"))
     assert [request.json["text"] for request in wire.requests[1:]] == ["one", "\x04"]
-    given = iter(["a line\n", None])
-    for answers in ({"stdin": ["a line\n"]}, {"on_input": lambda _: next(given)}):
+    given = iter(["a line\r\n", None])
+    for answers in ({"stdin": ["a line\n"]}, {"stdin": "a line\r\n"}, {"on_input": lambda _: next(given)}):
         wire.requests.clear()
         wire.reply(
             stream(ask, event(2, "input_request", input={}), done(3)), answer(204, b""), answer(204, b"")
@@ -236,10 +238,34 @@ def test_a_question_nobody_can_answer_ends_the_cell(flavour: Flavour, wire: Wire
     def refuse(_: InputRequest) -> str:
         raise LookupError("mine")
 
-    wire.reply(stream(event(1, "input_request", input={}), rest=1000), answer(204, b""))
+    ask = stream(event(1, "input_request", input={}), rest=1000)
+    wire.reply(ask, answer(204, b""))
     with pytest.raises(LookupError):
         flavour.run(context.run_code("code", on_input=refuse))
-    assert wire.requests[1].target.endswith("/cancel")
+    wire.reply(ask, answer(400, {"error": "it has a NUL", "code": "request.bad_json"}), answer(204, b""))
+    with pytest.raises(BadRequestError):
+        flavour.run(context.run_code("code", on_input=lambda _: "a\0"))
+    wire.reply(ask, answer(204, b""))
+    with pytest.raises(UnicodeEncodeError):
+        flavour.run(context.run_code("code", stdin="\ud800"))
+    calls = [request.target.rpartition("/")[2] for request in wire.requests]
+    assert calls == ["executions", "cancel", "executions", "input", "cancel", "executions", "cancel"]
+
+
+def test_lines_of_input_end_where_pythons_do(flavour: Flavour, wire: WireServer, context: Any) -> None:
+    ask = event(1, "input_request", input={})
+    wire.reply(stream(ask, event(2, "input_request", input={}), done(3)), answer(204, b""), answer(204, b""))
+    flavour.run(context.run_code("code", stdin="a\u2028b\x85c\x0cd\x0be\nf"))
+    assert [request.json["text"] for request in wire.requests[1:]] == ["a\u2028b\x85c\x0cd\x0be", "f"]
+
+
+def test_an_error_says_why_a_cell_was_ended() -> None:
+    where = "Traceback …\nKeyboardInterrupt"
+    assert str(CellError("Timeout", "ran too long", where)) == f"{where}\nTimeout: ran too long"
+    mine = "Traceback …\nTimeout: of requests"
+    assert str(CellError("Timeout", "of requests", mine)) == mine
+    assert str(CellError("ValueError", "x", "Traceback …")) == "Traceback …"
+    assert str(CellError("KernelDied", "it was killed")) == "KernelDied: it was killed"
 
 
 def test_context_calls(flavour: Flavour, wire: WireServer, context: Any) -> None:
@@ -272,6 +298,11 @@ def test_context_calls(flavour: Flavour, wire: WireServer, context: Any) -> None
         ("a\bb", "b"),
         ("plain\r\n", "plain\n"),
         ("ü\r🐼", "🐼"),
+        ("\r[1/2] compiling\x1b[K\r[2/2] link\x1b[K\n", "[2/2] link\n"),
+        ("12345\r\x1b[31mq\x1b[0m", "\x1b[31mq2345\x1b[0m"),
+        ("abc\x1b[2K\rx", "x"),
+        ("abc\bd\x1b[1Ke", "   e"),
+        ("\x1b]8;;http://x\x07link\x1b]8;;\x07\rL", "\x1b]8;;\x07Link"),
     ],
 )
 def test_text_as_a_terminal_shows_it(raw: str, shown: str) -> None:

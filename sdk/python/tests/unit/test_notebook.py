@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from pandastack import NotebookProgress
+from pandastack import BadRequestError, NotebookProgress
 from tests.flavours import Flavour
 from tests.unit.test_executions import done, event
 from tests.unit.test_streams import stream
@@ -159,8 +159,40 @@ def test_a_display_is_updated_in_the_cell_that_shows_it(
         assert seen == [[["three"]], [], [["three"]]]
 
 
+def test_what_ran_is_written_whatever_ends_the_run(
+    flavour: Flavour, wire: WireServer, context: Any, tmp_path: Path
+) -> None:
+    path = write(
+        tmp_path / "in.ipynb", notebook(code("a"), code("b"), {"cell_type": "raw", "source": "\ud800"})
+    )
+    refusal = answer(400, {"error": "it has a NUL", "code": "request.bad_json"})
+    wire.reply(stream(event(1, "stdout", text="1"), done(2, execution_count=1)), refusal)
+    link = tmp_path / "link.ipynb"
+    link.symlink_to(path)
+    path.chmod(0o640)
+    with pytest.raises(BadRequestError):
+        flavour.run(context.run_notebook(path, link))
+    written = json.loads(path.read_text())
+    assert [cell.get("execution_count") for cell in written["cells"]] == [1, None, None]
+    assert written["cells"][2]["source"] == "\ud800"
+    assert (link.is_symlink(), path.stat().st_mode & 0o777) == (True, 0o640)
+    wire.requests.clear()
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        flavour.run(context.run_notebook(path, tmp_path / "nowhere" / "out.ipynb"))
+    assert wire.requests == []
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["in.ipynb", "link.ipynb"]
+
+
 @pytest.mark.parametrize(
-    "content", [[], {}, {"cells": []}, {"cells": [7], "nbformat": 4}, {"cells": [], "nbformat": 3}]
+    "content",
+    [
+        [],
+        {},
+        {"cells": []},
+        {"cells": [7], "nbformat": 4},
+        {"cells": [{"source": [1]}], "nbformat": 4},
+        {"cells": [], "nbformat": 3},
+    ],
 )
 def test_what_is_no_notebook(flavour: Flavour, context: Any, tmp_path: Path, content: object) -> None:
     with pytest.raises(ValueError, match=r"no notebook|is none"):

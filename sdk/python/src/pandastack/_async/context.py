@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
@@ -392,7 +393,8 @@ class AsyncCodeContext(ContextInfo):
             )
         except ConnectionError as error:
             if error.code == "client.connection_lost":
-                return await run(self.attach(body["id"]), (call, body), AsyncListeners())
+                with suppress(ConnectionError):
+                    return await run(self.attach(body["id"]), (call, body), AsyncListeners())
             error.detail["execution_id"] = body["id"]
             raise await self._explain(error, "the cell") from error
         return Execution.from_dict(answer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
@@ -393,7 +394,8 @@ class CodeContext(ContextInfo):
             )
         except ConnectionError as error:
             if error.code == "client.connection_lost":
-                return run(self.attach(body["id"]), (call, body), Listeners())
+                with suppress(ConnectionError):
+                    return run(self.attach(body["id"]), (call, body), Listeners())
             error.detail["execution_id"] = body["id"]
             raise self._explain(error, "the cell") from error
         return Execution.from_dict(answer)

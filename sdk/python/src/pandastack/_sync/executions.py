@@ -172,8 +172,9 @@ class Listeners:
         self._on_error = on_error
         self._on_event = on_event
         self._on_input = on_input
-        # As Python reads its own, which ends lines at nothing else.
-        self._lines = None if stdin is None else iter(StringIO(stdin, None) if isinstance(stdin, str) else stdin)
+        # Lines end where Python's own input has its ends, and at nothing else.
+        lines = StringIO(stdin, None) if isinstance(stdin, str) else stdin
+        self._lines = None if lines is None else iter(lines)
         live = (on_stdout, on_stderr, on_result, on_error, on_event)
         self.answers = on_input is not None or stdin is not None
         self.any = self.answers or any(one is not None for one in live)
