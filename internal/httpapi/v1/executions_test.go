@@ -11,6 +11,7 @@ import (
 	"github.com/coder/websocket"
 
 	"pandastack/api"
+	v1 "pandastack/internal/httpapi/v1"
 	"pandastack/internal/panda"
 )
 
