@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Callable
-from errno import EBADF
+from errno import EBADF, ENOTSOCK
 from json import loads
 from typing import Any
 
@@ -50,7 +50,7 @@ class FrameReader:
             data = self._receive(_CHUNK)
         except OSError as err:
             # User code may have closed our end, or raise from a signal handler.
-            if isinstance(err, ConnectionError) or err.errno == EBADF:
+            if isinstance(err, ConnectionError) or err.errno in (EBADF, ENOTSOCK):
                 return False
             raise
         self._buffer += data

@@ -331,10 +331,17 @@ def test_a_request_that_cannot_be_read_ends_the_kernel(
     assert zygote.wait_exit(kernel.pid)["code"] == 1
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os; os.closerange(3, 1000)",
+        "import os\nnull = os.open('/dev/null', 2)\nfor fd in range(3, 100):\n    if fd != null: os.dup2(null, fd)",
+    ],
+)
 def test_a_kernel_whose_socket_is_closed_ends(
-    zygote: Zygote, kernel: KernelClient
+    zygote: Zygote, kernel: KernelClient, code: str
 ) -> None:
-    kernel.start("import os; os.closerange(3, 1000)")
+    kernel.start(code)
     zygote.wait_exit(kernel.pid)
 
 
