@@ -29,6 +29,7 @@ func TestSnapshots(t *testing.T) {
 	t.Run("Forks", func(t *testing.T) { eightForks(t, s) })
 	t.Run("Clock", func(t *testing.T) { clocks(t, s) })
 	t.Run("MachineKilled", func(t *testing.T) { bootsAfterKill(t, s) })
+	t.Run("Paused", func(t *testing.T) { savedWhilePaused(t, s) })
 	t.Run("Deleted", func(t *testing.T) { outlived(t, s) })
 }
 
@@ -67,6 +68,29 @@ func must[T any](v T, err error) func(*testing.T) T {
 			t.Fatalf("%s: %v", codeOf(err), err)
 		}
 		return v
+	}
+}
+
+// savedWhilePaused saves a machine that stands still, again and again. It goes on as it was, and so do its copies, with their disks.
+func savedWhilePaused(t *testing.T, s *harness.Server) {
+	p := newSession(t, s)
+	p.run("import hashlib, os\ndata = os.urandom(8 << 20)\nwith open('/workspace/a', 'wb') as f: f.write(data); f.flush(); os.fsync(f.fileno())")
+	const whole = "with open('/proc/sys/vm/drop_caches', 'w') as f: f.write('3')\nopen('/workspace/a', 'rb').read() == data"
+	const written = "with open('/workspace/b', 'wb') as f: f.write(data[::-1]); f.flush(); os.fsync(f.fileno())\nopen('/workspace/b', 'rb').read() == data[::-1]"
+	must(s.Pause(t.Context(), p.box))(t)
+	first := must(s.TakeSnapshot(t.Context(), p.box, ""))(t)
+	forked := must(s.ForkTree(t.Context(), p.box, 1))(t)
+	last := must(s.TakeSnapshot(t.Context(), p.box, ""))(t)
+	must(s.Resume(t.Context(), p.box))(t)
+	for _, q := range []*session{p, {s, t, forked.Children[0].ID, p.kernel}, p.restored(first.ID), p.restored(last.ID)} {
+		q.is("True", whole)
+		q.is("True", written)
+		s.Remove(t, q.box)
+	}
+	for _, id := range []string{first.ID, last.ID} {
+		if err := s.DeleteSnapshot(t.Context(), id); err != nil {
+			t.Errorf("delete the snapshot: %v", err)
+		}
 	}
 }
 

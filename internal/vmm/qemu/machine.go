@@ -338,8 +338,8 @@ func (m *machine) loadState(ctx context.Context, state *os.File) error {
 	}
 }
 
-// SaveState writes the device state. live=true keeps the disks (with false
-// they are given up for good).
+// SaveState writes the device state. With live=true QEMU gives the disks of a machine that stands
+// still away until it goes on, and one that is saved again before that ends QEMU.
 func (m *machine) SaveState(ctx context.Context, w *os.File) error {
 	var added struct {
 		FDSet int `json:"fdset-id"`
@@ -348,6 +348,6 @@ func (m *machine) SaveState(ctx context.Context, w *os.File) error {
 		return err
 	}
 	err := m.mon.run(ctx, "xen-save-devices-state",
-		map[string]any{"filename": fmt.Sprintf("/dev/fdset/%d", added.FDSet), "live": true}, nil)
+		map[string]any{"filename": fmt.Sprintf("/dev/fdset/%d", added.FDSet), "live": false}, nil)
 	return errors.Join(err, m.mon.run(ctx, "remove-fd", map[string]any{"fdset-id": added.FDSet}, nil))
 }
