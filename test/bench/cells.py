@@ -10,18 +10,17 @@ from node import Bare
 from pandastack import Client, CodeContext, Sandbox
 from report import Report, Samples, milliseconds
 
-ROWS = (
+BARE_ROWS = ("cell_bare_ms_p50", "outside_guest_ms_p50")
+SMALL_ROWS = (
     "cell_ms_p50",
     "cell_ms_p99",
     "cell_ipykernel_same_guest_ms_p50",
     "cell_ipython_same_guest_ms_p50",
     "cell_agent_ms_p50",
     "api_overhead_ms_p50",
-    "cell_bare_ms_p50",
-    "outside_guest_ms_p50",
-    "describe_ms_p50",
-    "plot_ms_p50",
 )
+SHOWN_ROWS = ("describe_ms_p50", "plot_ms_p50")
+ROWS = (*BARE_ROWS, *SMALL_ROWS, *SHOWN_ROWS)
 WARM_UP, BLOCKS, BLOCK = 40, 10, 25
 SLOW_WARM_UP, SLOW = 3, 30
 
@@ -69,16 +68,15 @@ class Peers:
 
 
 class Cells:
-    """Our own cells, the same on the agent's stream alone, and how long the agents say that each took."""
+    """Our own cells, and how long the agent says that each took."""
 
-    def __init__(self, context: CodeContext, bare: Bare) -> None:
-        self._context, self._bare = context, bare
+    def __init__(self, context: CodeContext) -> None:
+        self._context = context
         self.agent = Samples("cell_agent")
         self.overhead = Samples("api_overhead")
-        self.bare_overhead = Samples("bare_overhead")
 
     def one(self) -> float:
-        """Runs 1+1 through all of it."""
+        """Runs 1+1."""
         seen = []
         took = milliseconds(lambda: seen.append(self._context.run_code("1+1")))()
         if seen[0].text != "2":
@@ -87,48 +85,71 @@ class Cells:
         self.overhead.values.append(took - seen[0].duration_ms)
         return took
 
-    def alone(self) -> float:
-        """Runs it without SDK, server and shim."""
-        answer = self._bare.ask("cell")
-        took = float(answer["ms"])
-        self.bare_overhead.values.append(took - answer["steps"]["agent"])
-        return took
-
-    def outside(self) -> float | None:
-        """What SDK, server and shim add. How long the cell itself took is left out on both sides: it
-        differs by more than this from one machine to the next."""
-        whole, alone = self.overhead.percentile(50), self.bare_overhead.percentile(50)
-        return None if whole is None or alone is None else whole - alone
-
 
 def run(report: Report, client: Client, bare: Bare) -> None:
     """Adds the rows of this file."""
     with Sandbox.create(client=client) as sandbox:
         context = sandbox.create_code_context()
-        if any(map(report.wanted, ROWS[:8])):
-            _small(report, sandbox, context, bare)
-        if any(map(report.wanted, ROWS[8:])):
+        if any(map(report.wanted, BARE_ROWS)):
+            _outside(report, context, bare)
+        if any(map(report.wanted, SMALL_ROWS)):
+            _small(report, sandbox, context)
+        if any(map(report.wanted, SHOWN_ROWS)):
             _shown(report, context)
 
 
-def _small(report: Report, sandbox: Sandbox, context: CodeContext, bare: Bare) -> None:
-    """1+1: blocks of ours and of the peers alternate."""
-    peers = Peers(sandbox)
+def _outside(report: Report, context: CodeContext, bare: Bare) -> None:
+    """1+1 in two machines that have done nothing else: through all of ours, and on the agent's stream alone.
+
+    How long the cell itself took is left out on both sides: it differs by more than what is measured
+    from one machine to the next.
+    """
+    cells, ours, alone = Cells(context), Samples("cell"), Samples("cell_bare")
+    bare_overhead = Samples("bare_overhead")
+
+    def without() -> float:
+        answer = bare.ask("cell")
+        took = float(answer["ms"])
+        bare_overhead.values.append(took - answer["steps"]["agent"])
+        return took
+
     for _ in range(WARM_UP):
-        context.run_code("1+1")
-        bare.ask("cell")
-    for name in ("ipykernel", "ipython"):
-        peers.block(name, WARM_UP)
-    cells, ours, alone = Cells(context, bare), Samples("cell"), Samples("cell_bare")
-    others = {name: Samples(f"cell_{name}_same_guest") for name in ("ipykernel", "ipython")}
+        cells.one()
+        without()
+    for samples in (cells.overhead, bare_overhead):
+        samples.forget()
     for _ in range(BLOCKS):
         for _ in range(BLOCK):
             ours.take(cells.one)
         for _ in range(BLOCK):
-            alone.take(cells.alone)
+            alone.take(without)
+    bare.ask("release")
+    report.p50(alone, "Execute through the agent's stream alone, in another machine")
+    whole, part = cells.overhead.percentile(50), bare_overhead.percentile(50)
+    report.add(
+        "outside_guest_ms_p50",
+        None if whole is None or part is None else whole - part,
+        "ms",
+        len(alone.values),
+        "what SDK, server and shim add: cell minus duration_ms, less the same of cell_bare",
+        ours.failures + alone.failures,
+    )
+
+
+def _small(report: Report, sandbox: Sandbox, context: CodeContext) -> None:
+    """1+1: blocks of ours and of the peers alternate."""
+    peers = Peers(sandbox)
+    for _ in range(WARM_UP):
+        context.run_code("1+1")
+    for name in ("ipykernel", "ipython"):
+        peers.block(name, WARM_UP)
+    cells, ours = Cells(context), Samples("cell")
+    others = {name: Samples(f"cell_{name}_same_guest") for name in ("ipykernel", "ipython")}
+    for _ in range(BLOCKS):
+        for _ in range(BLOCK):
+            ours.take(cells.one)
         for name, samples in others.items():
             samples.take_many(BLOCK, lambda name=name: peers.block(name, BLOCK))
-    bare.ask("release")
     report.p50(ours, "SDK, server, shim, agent, kernel host and back", p99=True)
     report.p50(
         others["ipykernel"],
@@ -137,15 +158,6 @@ def _small(report: Report, sandbox: Sandbox, context: CodeContext, bare: Bare) -
     report.p50(others["ipython"], "InteractiveShell.run_cell in its own process, with history")
     report.p50(cells.agent, "duration_ms of the same cells")
     report.p50(cells.overhead, "cell minus duration_ms, cell by cell")
-    report.p50(alone, "Execute through the agent's stream alone, in another machine")
-    report.add(
-        "outside_guest_ms_p50",
-        cells.outside(),
-        "ms",
-        len(alone.values),
-        "what SDK, server and shim add: cell minus duration_ms, less the same of cell_bare",
-        ours.failures + alone.failures,
-    )
 
 
 def _shown(report: Report, context: CodeContext) -> None:
