@@ -35,9 +35,7 @@ func (c *Client) Run(ctx context.Context, id, contextID string, req api.Execute,
 	if req.ID == "" {
 		req.ID = newID()
 	}
-	f := c.follower(id, req.ID, api.Follow{}, sink)
-	f.begin = call{ofContext(id, contextID, "/executions"), req}
-	return f.run(ctx)
+	return c.begin(ctx, id, req.ID, call{ofContext(id, contextID, "/executions"), req}, sink)
 }
 
 // SendComm sends a message to a comm of a context's kernel, such as a widget's, and
@@ -53,8 +51,13 @@ func (c *Client) RunComm(ctx context.Context, id, contextID string, req api.Send
 	if req.ID == "" {
 		req.ID = newID()
 	}
-	f := c.follower(id, req.ID, api.Follow{}, sink)
-	f.begin = call{ofContext(id, contextID, "/comms"), req}
+	return c.begin(ctx, id, req.ID, call{ofContext(id, contextID, "/comms"), req}, sink)
+}
+
+// begin makes the call that begins an execution and follows that to its end.
+func (c *Client) begin(ctx context.Context, id, executionID string, first call, sink func(api.ExecutionEvent) error) (api.Execution, error) {
+	f := c.follower(id, executionID, api.Follow{}, sink)
+	f.begin = first
 	return f.run(ctx)
 }
 
