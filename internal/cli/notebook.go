@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"pandastack/api"
 	"pandastack/client"
+	"pandastack/internal/kit/durable"
 )
 
 // notebook is an nbformat 4 document. What is not understood stays as it was.
@@ -93,7 +95,31 @@ func (s *session) writeNotebook(file string, notebook any) error {
 		_, err := s.Stdout.Write(text.Bytes())
 		return err
 	}
-	return localErrorOf(os.WriteFile(file, text.Bytes(), 0o666))
+	return localErrorOf(replaceFile(file, text.Bytes()))
+}
+
+// replaceFile leaves the old file where it cannot write all of the new one. What a link
+// leads to is replaced, not the link; a device or a pipe is written to.
+func replaceFile(file string, data []byte) error {
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target
+	}
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(file); err == nil {
+		if !info.Mode().IsRegular() {
+			return os.WriteFile(file, data, mode)
+		}
+		mode = info.Mode().Perm()
+	}
+	return durable.WriteFile(file, data, mode)
+}
+
+// checkFolder finds out before anything runs whether a file can be written there.
+func checkFolder(file string) error {
+	if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
+		return &localError{filepath.Dir(file) + " is no folder to write to", "make it first"}
+	}
+	return nil
 }
 
 // sourceOf gives a cell's code, which is a string or a list of lines.

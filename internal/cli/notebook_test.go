@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -82,6 +83,30 @@ func TestWhatIsNoNotebook(t *testing.T) {
 	}
 	if got := a.command(t.Context(), "run", "-o", "x", "-c", "1"); got.code != 2 {
 		t.Errorf("-o without a notebook: %+v", got)
+	}
+}
+
+func TestANotebookIsReplacedAsAWhole(t *testing.T) {
+	a := newAnswers(t)
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "in.ipynb"), filepath.Join(dir, "link.ipynb")
+	if err := errors.Join(os.WriteFile(file, []byte(book), 0o640), os.Symlink(file, link)); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.Stat(file)
+	if got := a.command(t.Context(), "run", file, "-o", link); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	after, err := os.Stat(file)
+	if leads, _ := os.Readlink(link); err != nil || after.Mode() != before.Mode() || os.SameFile(before, after) || leads != file {
+		t.Errorf("got %v, a link to %q, %v", after, leads, err)
+	}
+	a.calls = nil
+	if got := a.command(t.Context(), "run", file, "-o", filepath.Join(dir, "nowhere", "out.ipynb")); got.code != 1 || !strings.Contains(got.errOut, "no folder") || a.calls != nil {
+		t.Errorf("no folder: %+v, asked %q", got, a.calls)
+	}
+	if got := a.command(t.Context(), "run", "-o", "/dev/null", file); got.code != 0 {
+		t.Errorf("a device: %+v", got)
 	}
 }
 

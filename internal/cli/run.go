@@ -53,6 +53,11 @@ func (c *runCmd) Run(s *session) error {
 	if c.Output != "" && what.book == nil {
 		return usageError{&localError{message: "-o is for notebooks: give an .ipynb file"}}
 	}
+	if c.Output != "" {
+		if err := checkFolder(c.Output); err != nil {
+			return err
+		}
+	}
 	// A reader of the output that leaves early must not end this command before it
 	// has removed the sandbox: writes fail instead.
 	left := make(chan os.Signal, 1)

@@ -162,9 +162,11 @@ class CellError:
         )
 
     def __str__(self) -> str:
+        if not self.traceback:
+            return self.summary
         # Where the server ended a cell, the traceback says where, and not why.
         by_server = self.name in ("Timeout", "KernelDied") and self.summary not in self.traceback
-        return "\n".join(filter(None, (self.traceback, self.summary if by_server else ""))) or self.summary
+        return f"{self.traceback}\n{self.summary}" if by_server else self.traceback
 
     @property
     def summary(self) -> str:
